@@ -1,0 +1,164 @@
+"""Bijections made of bijections: a chain of layers, a scan over equal blocks, an inverted layer."""
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from diglm.bijections.base import AbstractBijection
+from diglm.types import Key, Scalar, split_key
+
+
+class Chain(AbstractBijection):
+    r"""$f = f_L \circ \dots \circ f_1$: log-determinants add along the way."""
+
+    layers: tuple[AbstractBijection, ...]
+    in_shape: tuple[int, ...] = eqx.field(static=True)
+    out_shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, layers: Sequence[AbstractBijection]):
+        if not layers:
+            raise ValueError("Chain needs at least one layer; for no change use Identity(dim).")
+        for i, (first, second) in enumerate(zip(layers[:-1], layers[1:], strict=True)):
+            if first.out_shape != second.in_shape:
+                raise ValueError(
+                    f"Chain layer {i} gives shape {first.out_shape}, but layer {i + 1} "
+                    f"takes {second.in_shape}."
+                )
+        self.layers = tuple(layers)
+        self.in_shape, self.out_shape = layers[0].in_shape, layers[-1].out_shape
+
+    def forward_and_log_det(
+        self, x: Float[Array, "..."], *, key: Key | None = None
+    ) -> tuple[Float[Array, "..."], Scalar]:
+        total = jnp.zeros((), x.dtype)
+        for layer, layer_key in zip(self.layers, _split(key, len(self.layers)), strict=True):
+            x, log_det = layer.forward_and_log_det(x, key=layer_key)
+            total = total + log_det
+        return x, total
+
+    def inverse_and_log_det(self, z: Float[Array, "..."]) -> tuple[Float[Array, "..."], Scalar]:
+        total = jnp.zeros((), z.dtype)
+        for layer in reversed(self.layers):
+            z, log_det = layer.inverse_and_log_det(z)
+            total = total + log_det
+        return z, total
+
+    def forward_batch(
+        self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "rows ..."], Float[Array, " rows"], "Chain"]:
+        total = jnp.zeros(xs.shape[0], xs.dtype)
+        layers = []
+        for layer, layer_key in zip(self.layers, _split(key, len(self.layers)), strict=True):
+            xs, log_dets, layer = layer.forward_batch(xs, key=layer_key, start=start)
+            total = total + log_dets
+            layers.append(layer)
+        return xs, total, eqx.tree_at(lambda chain: chain.layers, self, tuple(layers))
+
+
+class Scan(AbstractBijection):
+    r"""$f = f_L \circ \dots \circ f_1$ for blocks of one structure, stored stacked.
+
+    The block is traced and compiled once instead of `n_blocks` times. `unroll` blocks are laid
+    out per turn of the compiled loop: more compiling, less looping.
+    """
+
+    blocks: AbstractBijection
+    n_blocks: int = eqx.field(static=True)
+    unroll: int = eqx.field(static=True)
+    in_shape: tuple[int, ...] = eqx.field(static=True)
+    out_shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        make_block: Callable[[Key], AbstractBijection],
+        n_blocks: int,
+        *,
+        unroll: int = 1,
+        key: Key,
+    ):
+        if n_blocks < 1:
+            raise ValueError(f"Scan needs n_blocks >= 1; got {n_blocks}.")
+        blocks = [make_block(block_key) for block_key in split_key(key, n_blocks)]
+        self.blocks = jax.tree.map(
+            lambda *leaves: jnp.asarray(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0],
+            *blocks,
+        )
+        if self.blocks.in_shape != self.blocks.out_shape:
+            raise ValueError(
+                f"Scan repeats its block, so shapes must agree; the block maps "
+                f"{self.blocks.in_shape} to {self.blocks.out_shape}."
+            )
+        self.n_blocks, self.unroll = n_blocks, unroll
+        self.in_shape = self.out_shape = self.blocks.in_shape
+
+    def forward_and_log_det(
+        self, x: Float[Array, "..."], *, key: Key | None = None
+    ) -> tuple[Float[Array, "..."], Scalar]:
+        def step(carry, block, block_key):
+            x, total = carry
+            x, log_det = block.forward_and_log_det(x, key=block_key)
+            return (x, total + log_det), None
+
+        carry, _ = self._scan(step, (x, jnp.zeros((), x.dtype)), key=key)
+        return carry
+
+    def inverse_and_log_det(self, z: Float[Array, "..."]) -> tuple[Float[Array, "..."], Scalar]:
+        def step(carry, block, _):
+            z, total = carry
+            z, log_det = block.inverse_and_log_det(z)
+            return (z, total + log_det), None
+
+        carry, _ = self._scan(step, (z, jnp.zeros((), z.dtype)), reverse=True)
+        return carry
+
+    def forward_batch(
+        self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "rows ..."], Float[Array, " rows"], "Scan"]:
+        def step(carry, block, block_key):
+            xs, total = carry
+            xs, log_dets, block = block.forward_batch(xs, key=block_key, start=start)
+            return (xs, total + log_dets), eqx.filter(block, eqx.is_array)
+
+        carry, arrays = self._scan(step, (xs, jnp.zeros(xs.shape[0], xs.dtype)), key=key)
+        blocks = eqx.combine(arrays, self.blocks)
+        return *carry, eqx.tree_at(lambda scan: scan.blocks, self, blocks)
+
+    def _scan(self, step, carry, *, key: Key | None = None, reverse: bool = False):
+        arrays, static = eqx.partition(self.blocks, eqx.is_array)
+        keys = None if key is None else jax.random.split(key, self.n_blocks)
+
+        def body(carry, sliced):
+            block_arrays, block_key = sliced
+            return step(carry, eqx.combine(block_arrays, static), block_key)
+
+        return jax.lax.scan(
+            body, carry, (arrays, keys), reverse=reverse, unroll=min(self.unroll, self.n_blocks)
+        )
+
+
+class Inverted(AbstractBijection):
+    r"""$f^{-1}$ as a layer: forward and inverse exchanged."""
+
+    bijection: AbstractBijection
+    in_shape: tuple[int, ...] = eqx.field(static=True)
+    out_shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, bijection: AbstractBijection):
+        self.bijection = bijection
+        self.in_shape, self.out_shape = bijection.out_shape, bijection.in_shape
+
+    def forward_and_log_det(
+        self, x: Float[Array, "..."], *, key: Key | None = None
+    ) -> tuple[Float[Array, "..."], Scalar]:
+        return self.bijection.inverse_and_log_det(x)
+
+    def inverse_and_log_det(self, z: Float[Array, "..."]) -> tuple[Float[Array, "..."], Scalar]:
+        return self.bijection.forward_and_log_det(z)
+
+
+def _split(key: Key | None, n: int):
+    return [None] * n if key is None else jax.random.split(key, n)

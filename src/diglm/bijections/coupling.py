@@ -1,0 +1,181 @@
+"""Couplings: one part of a vector, left as it is, decides how the other part is changed."""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from diglm.bijections.base import AbstractBijection
+from diglm.bijections.spline import (
+    check_bound,
+    n_spline_parameters,
+    spline_forward,
+    spline_inverse,
+)
+from diglm.networks.base import AbstractNetwork
+from diglm.types import Key, Scalar
+
+
+class AbstractCoupling(AbstractBijection):
+    r"""$z_a = x_a$ and $z_b = g(x_b; \theta)$ with $\theta = f(x_a)$, where g is elementwise.
+
+    The conditioner f sees its input clipped to $[-limit, limit]$. What it can answer is then
+    bounded, so a row far outside the data is moved and stretched by no more than rows at the
+    edge are: its likelihood stays finite, and its prediction does not explode.
+    """
+
+    conditioner: eqx.AbstractVar[AbstractNetwork]
+    limit: eqx.AbstractVar[float]
+
+    @abstractmethod
+    def change(self, b: Array, raw: Array) -> tuple[Array, Scalar]:
+        """The transformed part and its log-determinant, given the conditioner's output."""
+
+    @abstractmethod
+    def restore(self, b: Array, raw: Array) -> tuple[Array, Scalar]:
+        """The inverse of `change`, and the log-determinant of the inverse."""
+
+    def forward_and_log_det(
+        self, x: Float[Array, " dim"], *, key: Key | None = None
+    ) -> tuple[Float[Array, " dim"], Scalar]:
+        a, b = self._split(x)
+        b, log_det = self.change(b, self.conditioner(self._clip(a), key=key))
+        return jnp.concatenate([a, b]), log_det
+
+    def inverse_and_log_det(self, z: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Scalar]:
+        a, b = self._split(z)  # the kept part is the same on both sides
+        b, log_det = self.restore(b, self.conditioner(self._clip(a)))
+        return jnp.concatenate([a, b]), log_det
+
+    def forward_batch(
+        self, xs: Float[Array, "rows dim"], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "rows dim"], Float[Array, " rows"], "AbstractCoupling"]:
+        kept = self.in_shape[0] // 2
+        as_, bs = xs[:, :kept], xs[:, kept:]
+        raws, moved = self.conditioner.forward_batch(self._clip(as_), key=key, start=start)
+        bs, log_dets = jax.vmap(self.change)(bs, raws)
+        layer = eqx.tree_at(lambda layer: layer.conditioner, self, moved)
+        return jnp.concatenate([as_, bs], axis=1), log_dets, layer
+
+    def _split(self, x: Array) -> tuple[Array, Array]:
+        kept = self.in_shape[0] // 2
+        return x[:kept], x[kept:]
+
+    def _clip(self, a: Array) -> Array:
+        return jnp.clip(a, -self.limit, self.limit)
+
+
+class AffineCoupling(AbstractCoupling):
+    r"""$z_a = x_a$ and $z_b = x_b \odot e^s + t$, where $(r, t) = f(x_a)$, $s = B \tanh(r / B)$.
+
+    The log-scale is bounded, so the exponential cannot overflow; stacked layers reach any scale.
+
+    Args:
+        dim: size of the vector; the first `dim // 2` coordinates are kept.
+        conditioner: network from `dim // 2` to `n_parameters(dim)` numbers.
+        bound: B, the largest absolute log-scale.
+        limit: largest absolute input that the conditioner sees.
+
+    Reference: Dinh et al. (2017), https://arxiv.org/abs/1605.08803
+    """
+
+    conditioner: AbstractNetwork
+    bound: float = eqx.field(static=True)
+    limit: float = eqx.field(static=True)
+    in_shape: tuple[int, ...] = eqx.field(static=True)
+    out_shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(
+        self, dim: int, conditioner: AbstractNetwork, *, bound: float = 1.0, limit: float = 8.0
+    ):
+        _check_conditioner("AffineCoupling", dim, conditioner, self.n_parameters(dim))
+        self.conditioner = conditioner
+        self.bound, self.limit = check_bound("AffineCoupling", bound), float(limit)
+        self.in_shape = self.out_shape = (dim,)
+
+    @staticmethod
+    def n_parameters(dim: int) -> int:
+        """How many numbers the conditioner must give: a log-scale and a shift each."""
+        return 2 * (dim - dim // 2)
+
+    def change(self, b: Array, raw: Array) -> tuple[Array, Scalar]:
+        log_scale, shift = self._parameters(raw)
+        return b * jnp.exp(log_scale) + shift, jnp.sum(log_scale)
+
+    def restore(self, b: Array, raw: Array) -> tuple[Array, Scalar]:
+        log_scale, shift = self._parameters(raw)
+        return (b - shift) * jnp.exp(-log_scale), -jnp.sum(log_scale)
+
+    def _parameters(self, raw: Array) -> tuple[Array, Array]:
+        half = raw.shape[0] // 2
+        return self.bound * jnp.tanh(raw[:half] / self.bound), raw[half:]
+
+
+class SplineCoupling(AbstractCoupling):
+    r"""$z_a = x_a$ and $z_b = g(x_b; f(x_a))$, g monotone rational-quadratic splines.
+
+    Inside $[-B, B]$ a spline bends each coordinate freely; outside it is the identity.
+
+    Args:
+        dim: size of the vector; the first `dim // 2` coordinates are kept.
+        conditioner: network from `dim // 2` to `n_parameters(dim, n_bins)` numbers.
+        n_bins: pieces of each spline.
+        bound: B, the half-width of the interval.
+        limit: largest absolute input that the conditioner sees.
+
+    Reference: Durkan et al. (2019), https://arxiv.org/abs/1906.04032
+    """
+
+    conditioner: AbstractNetwork
+    n_bins: int = eqx.field(static=True)
+    bound: float = eqx.field(static=True)
+    limit: float = eqx.field(static=True)
+    in_shape: tuple[int, ...] = eqx.field(static=True)
+    out_shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        dim: int,
+        conditioner: AbstractNetwork,
+        *,
+        n_bins: int = 8,
+        bound: float = 5.0,
+        limit: float = 8.0,
+    ):
+        _check_conditioner("SplineCoupling", dim, conditioner, self.n_parameters(dim, n_bins))
+        self.conditioner, self.n_bins = conditioner, n_bins
+        self.bound, self.limit = check_bound("SplineCoupling", bound), float(limit)
+        self.in_shape = self.out_shape = (dim,)
+
+    @staticmethod
+    def n_parameters(dim: int, n_bins: int = 8) -> int:
+        """How many numbers the conditioner must give."""
+        return (dim - dim // 2) * n_spline_parameters(n_bins)
+
+    def change(self, b: Array, raw: Array) -> tuple[Array, Scalar]:
+        b, log_slope = spline_forward(b, raw.reshape(b.shape[0], -1), self.bound)
+        return b, jnp.sum(log_slope)
+
+    def restore(self, b: Array, raw: Array) -> tuple[Array, Scalar]:
+        b, log_slope = spline_inverse(b, raw.reshape(b.shape[0], -1), self.bound)
+        return b, -jnp.sum(log_slope)
+
+
+def _check_conditioner(name: str, dim: int, conditioner: AbstractNetwork, n_out: int) -> None:
+    if dim < 2:
+        raise ValueError(f"{name} splits its input, so dim must be >= 2; got {dim}.")
+    example = jax.ShapeDtypeStruct((dim // 2,), jnp.result_type(float))
+    try:
+        shape = eqx.filter_eval_shape(conditioner, example).shape
+    except TypeError as error:
+        raise ValueError(
+            f"{name}({dim}) conditions on {dim // 2} numbers, but its conditioner does not take "
+            f"a vector of that size: {error}"
+        ) from error
+    if shape != (n_out,):
+        raise ValueError(
+            f"{name}({dim}) needs a conditioner that gives {n_out} numbers; this one gives shape "
+            f"{shape}."
+        )

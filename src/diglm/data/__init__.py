@@ -1,0 +1,1 @@
+"""Tables, files and generators to arrays: everything before the first bijection."""

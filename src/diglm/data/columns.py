@@ -1,0 +1,156 @@
+"""One column of a user's table: what kind it is, and the affine code that standardises it."""
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+KINDS = ("continuous", "lattice", "categorical", "indicator")
+TIMES = ("", "datetime", "timedelta")
+
+
+@dataclass(frozen=True)
+class Column:
+    r"""Encodes $x$ as $(x - \text{location}) / \text{scale}$; its cells are `step` wide.
+
+    Attributes:
+        name: The frame's name for the column, or its position in an array.
+        kind: "continuous"; "lattice", numbers on the grid `origin + k * step`; "categorical",
+            whose number is a position in `categories`; or "indicator", 0 present and 1 missing.
+        location: What is subtracted.
+        scale: What is divided by, in the user's unit; positive.
+        step: Distance between neighbouring values; 0 for a continuous column.
+        origin: One point of the grid.
+        low: Smallest number seen, the bound below when decoding to the grid.
+        high: Largest number seen.
+        categories: Values in the order of their codes: str, bool, int, float, or None for missing.
+        frequent: Code of the commonest category, which stands in for unknown ones.
+        time: "datetime" or "timedelta" when the numbers are seconds (since 1970 for a datetime).
+        dtype: The container's own name of the type, used to restore it.
+        levels: The declared categories of a category or enum type, in the user's order.
+        ordered: Whether those levels were declared to be ordered.
+    """
+
+    name: str | int
+    kind: str
+    location: float
+    scale: float
+    step: float = 0.0
+    origin: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    categories: tuple[str | bool | int | float | None, ...] = ()
+    frequent: int = 0
+    time: str = ""
+    dtype: str = ""
+    levels: tuple[str | bool | int | float, ...] | None = None
+    ordered: bool = False
+
+    @property
+    def width(self) -> float:
+        """Width of a cell in encoded units: what training noise must fill. 0 if continuous."""
+        return self.step / self.scale
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the user's values are numbers or times rather than categories."""
+        return self.kind in ("continuous", "lattice")
+
+    def snap(self, x: np.ndarray) -> np.ndarray:
+        """The nearest points of the grid within the range seen in fit; NaN stays NaN."""
+        if self.step == 0:
+            return x
+        # Dividing before subtracting cannot overflow, and the grid has few enough cells for it.
+        k = np.rint(x / self.step - self.origin / self.step)
+        points = self.origin + k * self.step
+        if (decimals := decimals_of(self.step, self.origin)) is not None:
+            points = np.round(points, decimals)  # 3 * 0.1 becomes the 0.3 the user wrote
+        return np.clip(points, self.low, self.high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-able values."""
+        content = asdict(self)
+        content["categories"] = list(self.categories)
+        content["levels"] = None if self.levels is None else list(self.levels)
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Any, where: str = "column") -> "Column":
+        """The column that `to_dict` described; `where` names its place in error messages."""
+        expected = {field.name for field in fields(cls)}
+        if not isinstance(content, dict) or set(content) != expected:
+            got = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
+            raise ValueError(f"{where} must hold exactly {sorted(expected)}; got {got}.")
+        content = dict(content)
+        for key in ("categories", "levels"):
+            if isinstance(content[key], list):
+                content[key] = tuple(content[key])
+        for key in ("location", "scale", "step", "origin", "low", "high"):
+            if type(content[key]) is int and abs(content[key]) < 2**1023:
+                content[key] = float(content[key])  # JSON writers may drop the ".0"
+        try:
+            _check(content)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        return cls(**content)
+
+
+def decimals_of(*numbers: float) -> int | None:
+    """The decimal places, at most nine, that write every one of the numbers; None if more."""
+    for places in range(10):
+        if all(round(number, places) == number for number in numbers):
+            return places
+    return None
+
+
+def describe(name: str | int) -> str:
+    """A column as error messages call it."""
+    return f"Column {name!r}"
+
+
+def _check(content: dict[str, Any]):
+    """Raise for the first field that no fitted column could hold."""
+
+    def require(key: str, holds: bool, expected: str):
+        if not holds:
+            raise ValueError(f"{key} must be {expected}; got {content[key]!r}.")
+
+    kind = content["kind"]
+    require("name", type(content["name"]) in (str, int), "text or a whole number")
+    require("kind", kind in KINDS, f"one of {KINDS}")
+    for key in ("location", "scale", "step", "origin", "low", "high"):
+        require(key, _is_finite(content[key]), "a finite number")
+    require("scale", content["scale"] > 0, "positive")
+    require("step", content["step"] >= 0, "zero or positive")
+    if kind == "continuous":
+        require("step", content["step"] == 0, "0 in a continuous column")
+    else:
+        require("step", content["step"] > 0, f"positive in a {kind} column")
+    require("high", content["high"] >= content["low"], f"at least low, {content['low']}")
+    require("time", content["time"] in TIMES, f"one of {TIMES}")
+    require("dtype", isinstance(content["dtype"], str), "text")
+    require("ordered", isinstance(content["ordered"], bool), "true or false")
+
+    values, levels, frequent = (content[key] for key in ("categories", "levels", "frequent"))
+    require("categories", _are_values(values, missing=True), "a list of plain values")
+    if kind == "categorical":
+        require("categories", len(values) > 0, "at least one value")
+    else:
+        require("categories", len(values) == 0, f"empty in a {kind} column")
+    in_range = type(frequent) is int and 0 <= frequent < max(len(values), 1)
+    require("frequent", in_range, "the position of a category")
+    require("levels", levels is None or _are_values(levels, missing=False), "a list or null")
+
+
+def _is_finite(number: Any) -> bool:
+    return type(number) is float and math.isfinite(number)
+
+
+def _are_values(values: Any, *, missing: bool) -> bool:
+    """Whether this is a tuple of distinct values that JSON can hold."""
+    if not isinstance(values, tuple):
+        return False
+    allowed = (str, bool, int, float, type(None)) if missing else (str, bool, int, float)
+    plain = all(type(v) in allowed and (type(v) is not float or math.isfinite(v)) for v in values)
+    return plain and len(set(values)) == len(values)

@@ -1,0 +1,100 @@
+"""Where experiments find their data: a given folder, `DIGLM_DATA`, the user's cache, a download."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data file known by its checksum; `url` is None where no public address serves that file."""
+
+    name: str
+    sha256: str
+    about: str
+    url: str | None = None
+
+
+UCI_REGRESSION = Source(
+    "uci_regression.npz",
+    "0b636598f56539c1898c736263b16a73cfe8a7f12518a6f2878dbf215b024e84",
+    "nine UCI regression tables with the splits of Hernandez-Lobato and Adams (2015)",
+)
+
+
+def find(source: Source, data_dir: str | os.PathLike | None = None) -> Path:
+    """The path of a checked copy of `source`; a clear error says where one may be put."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "diglm"
+    given = data_dir if data_dir is not None else os.environ.get("DIGLM_DATA")
+    folders = ([Path(given)] if given else []) + [cache]
+    for folder in folders:
+        path = folder / source.name
+        if path.is_file():
+            _check(path, source)
+            return path
+    looked = " or ".join(str(folder) for folder in folders)
+    if source.url is None:
+        raise FileNotFoundError(
+            f"{source.name} ({source.about}) was not found in {looked}. Put it there, or set "
+            f"DIGLM_DATA or --data-dir to its folder. Its sha256 is {source.sha256}."
+        )
+    cache.mkdir(parents=True, exist_ok=True)
+    return _download(source, cache / source.name, looked)
+
+
+def _download(source: Source, path: Path, looked: str) -> Path:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{source.name}.")
+    try:
+        with urllib.request.urlopen(source.url, timeout=30) as reply, os.fdopen(handle, "wb") as out:
+            shutil.copyfileobj(reply, out)
+        _check(Path(temporary), source)
+        os.replace(temporary, path)
+    except (urllib.error.URLError, TimeoutError, OSError) as error:
+        raise FileNotFoundError(
+            f"{source.name} was not found in {looked} and could not be downloaded ({error}). "
+            "Without a network, put the file there, or set DIGLM_DATA to its folder."
+        ) from error
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return path
+
+
+def _check(path: Path, source: Source) -> None:
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != source.sha256:
+        raise ValueError(
+            f"{path} is not the expected file: its sha256 is {found}, expected {source.sha256}. "
+            "Remove it, or replace it with a good copy."
+        )
+
+
+@dataclass(frozen=True)
+class Split:
+    """One published train/test split of a table."""
+
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+def uci_regression(
+    name: str, split: int, data_dir: str | os.PathLike | None = None
+) -> Split:
+    """A UCI regression table with published split number `split`."""
+    with np.load(find(UCI_REGRESSION, data_dir), allow_pickle=False) as stored:
+        names = sorted({key.split(".")[0] for key in stored})
+        if name not in names:
+            raise ValueError(f"Unknown UCI table {name!r}; choose one of {names}.")
+        x, y, tests = stored[f"{name}.x"], stored[f"{name}.y"], stored[f"{name}.test"]
+    if not 0 <= split < len(tests):
+        raise ValueError(f"{name} has splits 0 to {len(tests) - 1}; got {split}.")
+    test = tests[split]
+    return Split(x[~test], y[~test], x[test], y[test])

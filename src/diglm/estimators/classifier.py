@@ -1,0 +1,247 @@
+"""HybridClassifier: classes, and a refusal for inputs unlike the training data."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from diglm.estimators.base import AbstractHybridEstimator
+from diglm.estimators.counterfactual import Counterfactual, nearest_leading
+from diglm.estimators.sampling import features_given
+from diglm.heads import make_head
+
+HEADS = ("auto", "categorical")
+MARGIN_DOUBLINGS = 6
+
+
+class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
+    r"""$\log p(y, x) = \log \mathrm{softmax}(W f(x) + b)_y + \log p_z(f(x)) + \log|\det f'(x)|$.
+
+    Fits tables (NumPy, pandas, polars) of continuous, whole-number, categorical and missing
+    values. Defaults need no tuning up to about 100,000 rows.
+
+    Args:
+        flow: "auto", "coupling", "spline", "planar", "linear", "identity", or a bijection.
+        n_blocks: couplings (or planar layers) in the flow; "auto" chooses.
+        width: hidden units of each conditioner; "auto" chooses from rows and columns.
+        depth: hidden layers of each conditioner; "auto" chooses.
+        dropout: rate on the features before the head, in training; "auto" chooses.
+        head: "categorical" (softmax); "auto" is the same.
+        generative_weight: w of lambda = w / D, the weight of log p(x) in the objective; 0 trains
+            the purely discriminative model.
+        volume_weight: None, or the weight lambda of the log-determinant alone (the base density
+            then has variance lambda, see `diglm.objectives.joint`); replaces generative_weight.
+        n_epochs: passes over the rows at most; "auto" chooses.
+        batch_size: rows a step; "auto" chooses.
+        learning_rate: the highest rate of the schedule; "auto" chooses.
+        validation_fraction: share of rows held out to stop, to calibrate and to set the threshold.
+        patience: epochs without improvement before stopping; "auto" chooses.
+        reject: rate of familiar rows that may be refused (conformal), "minimum", or None.
+        slack: nats subtracted from the threshold of the "minimum" rule.
+        unlabelled: the value of y that marks a row without a label; None for no such rows.
+        entropy_weight: weight of the entropy of p(y|x) on unlabelled rows.
+        vat_weight: weight of virtual adversarial training, on all rows.
+        vat_radius: length of its step, in standardised units.
+        class_weight: None, "balanced", or a dictionary of weights by class.
+        random_state: seed of everything random.
+        verbose: True, False, or "auto" for a bar where a person watches.
+    """
+
+    def __init__(
+        self,
+        flow: Any = "auto",
+        *,
+        n_blocks: int | str = "auto",
+        width: int | str = "auto",
+        depth: int | str = "auto",
+        dropout: float | str = "auto",
+        head: str = "auto",
+        generative_weight: float = 1.0,
+        volume_weight: float | None = None,
+        n_epochs: int | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate: float | str = "auto",
+        validation_fraction: float = 0.1,
+        patience: int | str = "auto",
+        reject: float | str | None = 0.01,
+        slack: float = 0.0,
+        unlabelled: Any = None,
+        entropy_weight: float = 0.0,
+        vat_weight: float = 0.0,
+        vat_radius: float = 1.0,
+        class_weight: Any = None,
+        random_state: Any = None,
+        verbose: bool | str = "auto",
+    ):
+        self.flow = flow
+        self.n_blocks = n_blocks
+        self.width = width
+        self.depth = depth
+        self.dropout = dropout
+        self.head = head
+        self.generative_weight = generative_weight
+        self.volume_weight = volume_weight
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.reject = reject
+        self.slack = slack
+        self.unlabelled = unlabelled
+        self.entropy_weight = entropy_weight
+        self.vat_weight = vat_weight
+        self.vat_radius = vat_radius
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "HybridClassifier":
+        """Fit to rows `X` and classes `y` (numbers, strings or booleans)."""
+        if self.head not in HEADS:
+            raise ValueError(f"HybridClassifier's head must be one of {HEADS}; got {self.head!r}.")
+        X, y = self._validate_with_target(X, y)
+        labelled = self._labelled(y)
+        check_classification_targets(y[labelled])
+        classes, codes = np.unique(y[labelled], return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "HybridClassifier needs at least two classes to tell apart; y has "
+                f"{len(classes)} class{'es' if len(classes) != 1 else ''}"
+                + (f" ({classes[0]!r})." if len(classes) else ".")
+            )
+        ys = np.zeros(len(y), np.int32)
+        ys[labelled] = codes
+        weights = self._weights(X, sample_weight)
+        if self.class_weight is not None:
+            per_class = compute_class_weight(self.class_weight, classes=classes, y=y[labelled])
+            weights = weights * np.where(labelled, per_class[ys], 1.0)
+        relation = np.where(labelled[:, None], np.eye(len(classes))[ys], np.nan)
+        weights = weights.astype(jnp.result_type(float))
+        self._fit(
+            X,
+            ys,
+            labelled,
+            relation=relation,
+            strata=np.where(labelled, ys, -1),
+            head_for=lambda dim: make_head("categorical", dim, n_classes=len(classes)),
+            metric="accuracy",
+            weights=weights,
+        )
+        self.classes_ = classes
+        counts = np.bincount(codes, weights=weights[labelled], minlength=len(classes))
+        self.class_prior_ = counts / counts.sum()
+        return self
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
+        """p(y|x), columns in the order of `classes_`."""
+        return softmax(self.decision_function(X, raw=True), axis=1)
+
+    def predict_log_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
+        """log p(y|x)."""
+        return log_softmax(self.decision_function(X, raw=True), axis=1)
+
+    def decision_function(self, X: Any, *, raw: bool = False) -> np.ndarray:
+        """Linear predictors of the classes; for two classes the log-odds of the second.
+
+        With `raw` the predictors of all classes are given also when there are only two.
+        """
+        logits = self._responses(self._encode(X)).logits.astype(float)
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 and not raw else logits
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row, refused or not; see `rejects`."""
+        logits = self.decision_function(X, raw=True)
+        return self.classes_[np.argmax(logits, axis=1)]
+
+    def safe_predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
+        """p(y|x), and the class frequencies p(y) for rows that are refused."""
+        encoded = self._encode(X)
+        refused = self.reject_rule_.rejects(self._log_px(encoded))
+        probabilities = softmax(self._responses(encoded).logits.astype(float), axis=1)
+        return np.where(refused[:, None], self.class_prior_, probabilities)
+
+    def log_joint(self, X: Any, y: Any) -> Float[np.ndarray, " rows"]:
+        """log p(x) + log p(y|x) of each row."""
+        encoded = self._encode(X)
+        codes = self._codes(y, len(encoded.values))
+        log_py = log_softmax(self._responses(encoded).logits.astype(float), axis=1)
+        return self._log_px(encoded) + log_py[np.arange(len(codes)), codes]
+
+    def counterfactual(self, X: Any, target: Any, *, margin: float = 1.0) -> Counterfactual:
+        """The nearest rows, in feature space, for which `target` leads by `margin` in log-odds.
+
+        `target` is one class or one a row. Where rounding to whole numbers or categories undoes
+        the change, the margin is doubled, up to six times.
+        """
+        encoded = self._encode(X)
+        before = self._features(encoded).astype(float)
+        codes = self._codes(np.resize(np.asarray(target), len(before)), len(before))
+        head = self.model_.head
+        weight, bias = np.asarray(head.weight, float), np.asarray(head.bias, float)
+        margins = np.full(len(before), float(margin))
+        for _ in range(MARGIN_DOUBLINGS):
+            zs = np.stack(
+                [
+                    nearest_leading(z, weight, bias, code, m)
+                    for z, code, m in zip(before, codes, margins, strict=True)
+                ]
+            )
+            found = self._as_counterfactual(before, zs)
+            missed = found.prediction != self.classes_[codes]
+            if not np.any(missed):
+                break
+            margins = np.where(missed, 2 * margins, margins)
+        return found
+
+    def _validate_with_target(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        if y is None:
+            raise ValueError(
+                "HybridClassifier requires y to be passed, but the target y is None."
+            )
+        X = self._validate(X, reset=True)
+        y = column_or_1d(y, warn=True)
+        if len(y) != len(X):
+            raise ValueError(f"X has {len(X)} rows, but y has {len(y)}; give one class a row.")
+        return X, y
+
+    def _labelled(self, y: np.ndarray) -> np.ndarray:
+        missing = np.array([value is None or value != value for value in y.tolist()], bool)
+        if np.any(missing):
+            raise ValueError(
+                f"Input y contains NaN or None in {missing.sum()} of {len(y)} rows. Mark rows "
+                "without a label by a value of your own and pass it as unlabelled=..."
+            )
+        return np.ones(len(y), bool) if self.unlabelled is None else y != self.unlabelled
+
+    def _codes(self, y: Any, n: int) -> np.ndarray:
+        y = column_or_1d(y)
+        if len(y) != n:
+            raise ValueError(f"X has {n} rows, but y has {len(y)}; give one class a row.")
+        position = {value: i for i, value in enumerate(self.classes_.tolist())}
+        unknown = [value for value in dict.fromkeys(y.tolist()) if value not in position]
+        if unknown:
+            raise ValueError(f"Unknown class {unknown[0]!r}; the model knows {list(position)}.")
+        return np.array([position[value] for value in y.tolist()], int)
+
+    def _answers(self, response: Any) -> dict[str, np.ndarray]:
+        probabilities = softmax(response.logits.astype(float), axis=1)
+        best = np.argmax(probabilities, axis=1)
+        return {
+            "prediction": self.classes_[best],
+            "probability": probabilities[np.arange(len(best)), best],
+        }
+
+    def _targets(self, drawn: np.ndarray) -> np.ndarray:
+        return self.classes_[drawn]
+
+    def _features_given(self, wanted: np.ndarray, key: Any) -> np.ndarray:
+        check_is_fitted(self, "model_")
+        codes = self._codes(wanted, len(wanted)).astype(np.int32)
+        return features_given(self.model_, jnp.asarray(codes), key=key)

@@ -1,0 +1,74 @@
+"""What would have to change? The nearest features with another answer, mapped back to a row."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.optimize import nnls
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """Rows that would be answered as asked, nearest to the given ones in feature space.
+
+    Attributes:
+        x: the changed rows, in the container and units of the training table.
+        z: their features.
+        log_px: exact log p(x) of the changed rows.
+        rejected: whether a changed row would itself be refused; then it is no honest advice.
+        prediction: what the model predicts for the changed rows.
+        distance: how far the features moved.
+    """
+
+    x: Any
+    z: Float[np.ndarray, "rows dim"]
+    log_px: Float[np.ndarray, " rows"]
+    rejected: Bool[np.ndarray, " rows"]
+    prediction: np.ndarray
+    distance: Float[np.ndarray, " rows"]
+
+
+def nearest_at_predictor(
+    z: Float[np.ndarray, "rows dim"],
+    weight: Float[np.ndarray, " dim"],
+    eta: Float[np.ndarray, " rows"],
+    wanted: Float[np.ndarray, " rows"],
+) -> Float[np.ndarray, "rows dim"]:
+    r"""$z' = z + (\eta^* - \eta)\, b / |b|^2$: the nearest z with linear predictor $\eta^*$."""
+    norm = float(weight @ weight)
+    if norm < 1e-24:
+        raise ValueError(
+            "The head ignores every feature (its weights are zero), so nothing that could change "
+            "would change the prediction."
+        )
+    return z + np.outer((wanted - eta) / norm, weight)
+
+
+def nearest_leading(
+    z: Float[np.ndarray, " dim"],
+    weight: Float[np.ndarray, "classes dim"],
+    bias: Float[np.ndarray, " classes"],
+    wanted: int,
+    margin: float,
+) -> Float[np.ndarray, " dim"]:
+    r"""The nearest z' at which class c leads every other by `margin` in log-odds.
+
+    A least-distance problem: minimise $|u|$ subject to $G u \ge h$, with
+    $G_k = w_c - w_k$ and $h_k = m - G_k z - (b_c - b_k)$, solved exactly by non-negative least
+    squares (Lawson and Hanson, 1974, chapter 23).
+    """
+    others = np.arange(len(weight)) != wanted
+    g = weight[wanted] - weight[others]
+    h = margin - g @ z - (bias[wanted] - bias[others])
+    if np.all(h <= 0):
+        return z.copy()
+    scale = np.max(np.abs(h))  # keeps the stacked system well scaled
+    stacked = np.vstack([g.T, h / scale])
+    target = np.zeros(len(stacked))
+    target[-1] = 1.0
+    solution, _ = nnls(stacked, target)
+    residual = stacked @ solution - target
+    if abs(residual[-1]) < 1e-12:
+        raise ValueError("No change of the features would make that class lead the others.")
+    return z - scale * residual[:-1] / residual[-1]

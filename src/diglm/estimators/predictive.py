@@ -1,0 +1,96 @@
+"""Predictive distributions in the user's units, backed by SciPy."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+from diglm import heads
+from diglm.heads import AbstractResponse
+
+
+class PredictiveDistribution:
+    """p(y|x) of many rows: `.mean`, `.std`, `.log_prob(y)`, `.cdf(y)`, `.quantile(q)`, `.sample`.
+
+    Args:
+        response: the head's responses, stacked along the rows.
+        location: added to, after `scale` multiplied, the head's unit of y.
+        scale: the user's units per unit of the head.
+    """
+
+    def __init__(self, response: AbstractResponse, location: float = 0.0, scale: float = 1.0):
+        self._frozen, self._discrete = _frozen(response, location, scale)
+
+    @property
+    def mean(self) -> Float[np.ndarray, " rows"]:
+        """Expected y."""
+        return np.asarray(self._frozen.mean())
+
+    @property
+    def std(self) -> Float[np.ndarray, " rows"]:
+        """Standard deviation of y."""
+        return np.asarray(self._frozen.std())
+
+    def log_prob(self, y: Any) -> Float[np.ndarray, " rows"]:
+        """Log density of y (log mass for counts), natural log, per the user's unit."""
+        y = np.asarray(y, float)
+        return self._frozen.logpmf(y) if self._discrete else self._frozen.logpdf(y)
+
+    def cdf(self, y: Any) -> Float[np.ndarray, " rows"]:
+        """P(response <= y)."""
+        return self._frozen.cdf(np.asarray(y, float))
+
+    def quantile(self, q: Any) -> np.ndarray:
+        """Quantiles: shape (rows,) for a number q, (rows, len(q)) for several."""
+        q = np.asarray(q, float)
+        if np.any((q < 0) | (q > 1)):
+            raise ValueError(f"Quantile levels lie between 0 and 1; got {q!r}.")
+        if q.ndim == 0:
+            return self._frozen.ppf(q)
+        return np.stack([self._frozen.ppf(level) for level in q.ravel()], axis=-1)
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of the central interval that holds y with probability `level`."""
+        return self.quantile(0.5 - level / 2), self.quantile(0.5 + level / 2)
+
+    def sample(self, key: Any = 0, n: int | None = None) -> np.ndarray:
+        """Draws of y: (rows,) without `n`, else (n, rows). `key` is a seed or a JAX key."""
+        rows = np.shape(self._frozen.mean())
+        rng = np.random.default_rng(_seed(key))
+        return self._frozen.rvs(size=rows if n is None else (n, *rows), random_state=rng)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.mean)
+
+
+def _seed(key: Any) -> Any:
+    if isinstance(key, jax.Array):
+        data = jax.random.key_data(key) if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+        return np.asarray(data).ravel().tolist()
+    return key
+
+
+def _frozen(response: AbstractResponse, location: float, scale: float) -> tuple[Any, bool]:
+    def units(values):
+        return location + scale * np.asarray(values, float)
+
+    match response:
+        case heads.Gaussian():
+            return stats.norm(units(response.loc), scale * np.asarray(response.scale, float)), False
+        case heads.StudentT():
+            spread = scale * np.asarray(response.scale, float)
+            return stats.t(np.asarray(response.df, float), units(response.loc), spread), False
+        case heads.Poisson():
+            return stats.poisson(np.exp(np.asarray(response.log_rate, float))), True
+        case heads.NegativeBinomial():
+            mean = np.exp(np.asarray(response.log_mean, float))
+            size = np.exp(-np.asarray(response.log_dispersion, float))
+            return stats.nbinom(size, size / (size + mean)), True
+        case heads.Gamma():
+            shape = np.exp(np.asarray(response.log_shape, float))
+            mean = np.exp(np.asarray(response.log_mean, float))
+            return stats.gamma(shape, scale=scale * mean / shape), False
+    raise TypeError(f"No distribution of numbers belongs to {type(response).__name__}.")

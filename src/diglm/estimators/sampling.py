@@ -1,0 +1,119 @@
+"""Exact draws of the features z given y."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from diglm.heads import (
+    AbstractHead,
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+)
+from diglm.hybrid import Hybrid
+from diglm.types import Key
+
+PROPOSALS = 16_384
+MOST_ROUNDS = 2_000
+SLICE_STEPS = 100
+
+
+def features_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "n dim"]:
+    """One draw of z ~ p(z|y) for each entry of `ys` (class numbers, or y in the head's units).
+
+    A Gaussian head of one variance is drawn in closed form, heads of classes and counts by
+    rejection from the base. Other heads have no bound to reject against; there each draw is the
+    end of its own elliptical slice chain of 100 steps, exact in the limit of long chains.
+    """
+    head, variance = model.head, model.flow.base.variance
+    dim = math.prod(model.flow.base.shape)
+    response = head(jnp.zeros(dim))
+    if isinstance(response, Gaussian) and head.weight.shape[0] == 1:
+        return np.asarray(_conditioned(head, ys, variance, key))
+    if isinstance(response, Bernoulli | Categorical | Poisson | NegativeBinomial):
+        return _by_rejection(head, np.asarray(ys), dim, variance, key)
+    return np.asarray(_by_slices(head, ys, dim, variance, key))
+
+
+def _conditioned(head: AbstractHead, ys: Array, variance: float, key: Key) -> Array:
+    r"""Matheron's rule: $z = z_0 + v b\,(y - y_0)/(v|b|^2 + s^2)$ for a joint draw $(z_0, y_0)$."""
+    key_z, key_y = jax.random.split(key)
+    weight = head.weight[0]
+    z = math.sqrt(variance) * jax.random.normal(key_z, (len(ys), len(weight)))
+    scale = head(jnp.zeros_like(weight)).scale
+    drawn = z @ weight + head.bias[0] + scale * jax.random.normal(key_y, (len(ys),))
+    gain = variance * weight / (variance * weight @ weight + scale**2)
+    return z + jnp.outer(ys - drawn, gain)
+
+
+@eqx.filter_jit
+def _propose(head: AbstractHead, y: Array, dim: int, variance: float, key: Key):
+    key_z, key_u = jax.random.split(key)
+    z = math.sqrt(variance) * jax.random.normal(key_z, (PROPOSALS, dim))
+    log_keep = jax.vmap(lambda row: head(row).log_prob(y))(z) - head.log_prob_bound(y)
+    return z, jnp.log(jax.random.uniform(key_u, (PROPOSALS,))) < log_keep
+
+
+def _by_rejection(head: AbstractHead, ys: np.ndarray, dim: int, variance: float, key: Key):
+    drawn = np.zeros((len(ys), dim))
+    for value in np.unique(ys):
+        places, found = np.flatnonzero(ys == value), 0
+        for turn in range(MOST_ROUNDS):
+            key, key_turn = jax.random.split(key)
+            z, kept = _propose(head, jnp.asarray(value), dim, variance, key_turn)
+            fresh = np.asarray(z)[np.asarray(kept)][: len(places) - found]
+            drawn[places[found : found + len(fresh)]] = fresh
+            found += len(fresh)
+            if found == len(places):
+                break
+            if turn == MOST_ROUNDS - 1:
+                raise ValueError(
+                    f"y = {value} is too rare to draw from: {found} of {len(places)} draws after "
+                    f"{MOST_ROUNDS * PROPOSALS:,} proposals. Ask for fewer, or for a likelier y."
+                )
+    return drawn
+
+
+@eqx.filter_jit
+def _by_slices(head: AbstractHead, ys: Array, dim: int, variance: float, key: Key) -> Array:
+    """Elliptical slice sampling (Murray et al., 2010), one chain a draw."""
+
+    def log_likelihood(z, y):
+        return head(z).log_prob(y)
+
+    def chain(y, key):
+        def step(z, key_step):
+            key_other, key_height, key_angle, key_shrink = jax.random.split(key_step, 4)
+            other = math.sqrt(variance) * jax.random.normal(key_other, (dim,))
+            height = log_likelihood(z, y) + jnp.log(jax.random.uniform(key_height))
+            angle = jax.random.uniform(key_angle, minval=0.0, maxval=2 * jnp.pi)
+
+            def propose(angle):
+                return z * jnp.cos(angle) + other * jnp.sin(angle)
+
+            def outside(state):
+                angle, _, _, _, turns = state
+                return (log_likelihood(propose(angle), y) < height) & (turns < 60)
+
+            def shrink(state):
+                angle, low, high, key, turns = state
+                low = jnp.where(angle < 0, angle, low)
+                high = jnp.where(angle < 0, high, angle)
+                key, key_draw = jax.random.split(key)
+                return jax.random.uniform(key_draw, minval=low, maxval=high), low, high, key, turns + 1
+
+            start = (angle, angle - 2 * jnp.pi, angle, key_shrink, jnp.zeros((), jnp.int32))
+            angle, *_, turns = jax.lax.while_loop(outside, shrink, start)
+            return jnp.where(turns < 60, propose(angle), z), None
+
+        key_start, key_steps = jax.random.split(key)
+        start = math.sqrt(variance) * jax.random.normal(key_start, (dim,))
+        return jax.lax.scan(step, start, jax.random.split(key_steps, SLICE_STEPS))[0]
+
+    return jax.vmap(chain)(ys, jax.random.split(key, len(ys)))

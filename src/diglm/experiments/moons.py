@@ -1,0 +1,82 @@
+"""The picture of the README: density, decision and refusal on two interleaved half circles.
+
+    python -m diglm.experiments.moons --out docs/images/moons.png
+
+Trains HybridClassifier with its default settings on 1,000 points of scikit-learn's two moons and
+evaluates it on a grid. The crosses are new points, uniform over the plane, that it refuses.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import make_moons
+
+from diglm import HybridClassifier
+from diglm.report import density_decision_picture, new_figure, require_matplotlib
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the picture. "auto" leaves the choice to HybridClassifier."""
+
+    seed: int = 0
+    n_rows: int = 1000
+    noise: float = 0.1
+    n_blocks: int | str = "auto"
+    width: int | str = "auto"
+    n_epochs: int | str = "auto"
+    n_new: int = 40  # uniform points, of which the refused ones are shown
+    n_grid: int = 240  # places a side
+
+
+def run(config: Config, path: Path) -> None:
+    """Train, evaluate on a grid, and save the picture to `path` (PNG, SVG or PDF)."""
+    require_matplotlib()
+    x_train, y_train = make_moons(config.n_rows, noise=config.noise, random_state=config.seed)
+    model = HybridClassifier(
+        n_blocks=config.n_blocks,
+        width=config.width,
+        n_epochs=config.n_epochs,
+        random_state=config.seed,
+    ).fit(x_train, y_train)
+    low, high = np.array([-1.7, -1.15]), np.array([2.7, 1.65])
+    across, up = (np.linspace(*ends, config.n_grid) for ends in zip(low, high, strict=True))
+    plane = np.stack(np.meshgrid(across, up), axis=-1)
+    rows = plane.reshape(-1, 2)
+    new = np.random.default_rng(config.seed).uniform(low + 0.1, high - 0.1, (config.n_new, 2))
+    figure, (axes,) = new_figure(8.0, 6.0)
+    density_decision_picture(
+        axes,
+        (across, up),
+        model.score_samples(rows).reshape(plane.shape[:2]),
+        model.predict_proba(rows)[:, 1].reshape(plane.shape[:2]),
+        model.threshold_,
+        points=x_train,
+        classes=y_train,
+        refused=new[model.rejects(new)],
+    )
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.05)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    parser = argparse.ArgumentParser(description="Draw density, decision and refusal in a plane.")
+    parser.add_argument("--out", type=Path, default=Path("docs/images/moons.png"))
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    try:
+        require_matplotlib()
+    except ImportError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    run(Config(seed=given.seed), given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

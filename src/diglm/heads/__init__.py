@@ -1,0 +1,94 @@
+"""Heads: from features z to a distribution of the target y."""
+
+from collections.abc import Callable
+from typing import Any
+
+from diglm.heads.base import AbstractFamily, AbstractHead, AbstractResponse
+from diglm.heads.categorical import (
+    BernoulliFamily,
+    BernoulliHead,
+    CategoricalFamily,
+    CategoricalHead,
+)
+from diglm.heads.counts import (
+    NegativeBinomialFamily,
+    NegativeBinomialHead,
+    PoissonFamily,
+    PoissonHead,
+)
+from diglm.heads.fitting import fit_head
+from diglm.heads.gaussian import (
+    GaussianFamily,
+    GaussianHead,
+    HeteroscedasticFamily,
+    HeteroscedasticHead,
+    StudentTFamily,
+    StudentTHead,
+)
+from diglm.heads.glm import GLMHead
+from diglm.heads.links import LINKS, Link, get_link
+from diglm.heads.positive import GammaFamily, GammaHead
+from diglm.heads.responses import (
+    Bernoulli,
+    Categorical,
+    Gamma,
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+    StudentT,
+)
+
+HEADS: dict[str, Callable[..., GLMHead]] = {
+    "gaussian": GaussianHead,
+    "heteroscedastic": HeteroscedasticHead,
+    "student_t": StudentTHead,
+    "bernoulli": BernoulliHead,
+    "categorical": CategoricalHead,
+    "poisson": PoissonHead,
+    "negative_binomial": NegativeBinomialHead,
+    "gamma": GammaHead,
+}
+
+
+def make_head(name: str, dim: int, **options: Any) -> GLMHead:
+    """The GLM head of that name for `dim` features; options go to its constructor."""
+    if name not in HEADS:
+        raise ValueError(f"Expected a head among {sorted(HEADS)}; got {name!r}.")
+    return HEADS[name](dim, **options)
+
+
+__all__ = [
+    "HEADS",
+    "LINKS",
+    "AbstractFamily",
+    "AbstractHead",
+    "AbstractResponse",
+    "Bernoulli",
+    "BernoulliFamily",
+    "BernoulliHead",
+    "Categorical",
+    "CategoricalFamily",
+    "CategoricalHead",
+    "GLMHead",
+    "Gamma",
+    "GammaFamily",
+    "GammaHead",
+    "Gaussian",
+    "GaussianFamily",
+    "GaussianHead",
+    "HeteroscedasticFamily",
+    "HeteroscedasticHead",
+    "Link",
+    "NegativeBinomial",
+    "NegativeBinomialFamily",
+    "NegativeBinomialHead",
+    "Poisson",
+    "PoissonFamily",
+    "PoissonHead",
+    "StudentT",
+    "StudentTFamily",
+    "StudentTHead",
+    "fit_head",
+    "get_link",
+    "make_head",
+]

@@ -1,0 +1,105 @@
+"""Hybrid = flow + head: one pass through the flow gives log p(x), p(y|x) and their joint."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from diglm.completion import Completion
+from diglm.flows import Flow
+from diglm.heads import AbstractHead, AbstractResponse
+from diglm.types import Key, Scalar
+
+
+class Outputs(NamedTuple):
+    """Everything one pass yields, for one example (or stacked, for a batch)."""
+
+    z: Float[Array, "..."]
+    log_px: Float[Array, "..."]
+    response: AbstractResponse
+
+
+class Hybrid(eqx.Module):
+    r"""$\log p(y, x) = \log p(y \mid z) + \log p_z(z) + \log|\det \partial f/\partial x|$, $z=f(x)$.
+
+    Args:
+        flow: the invertible network and the density of its features.
+        head: the generalized linear model that reads y off z.
+        completion: how cells and missing entries are filled; None for continuous data.
+        dropout: rate at which features are dropped before the head, in training only.
+    """
+
+    flow: Flow
+    head: AbstractHead
+    completion: Completion | None
+    dropout: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        flow: Flow,
+        head: AbstractHead,
+        completion: Completion | None = None,
+        dropout: float = 0.0,
+    ):
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout is a rate, 0 <= dropout < 1; got {dropout}.")
+        self.flow, self.head = flow, head
+        self.completion = completion if completion is not None and completion.needed else None
+        self.dropout = float(dropout)
+
+    def __call__(self, x: Float[Array, "..."]) -> Outputs:
+        """Features, log p(x) and p(y|x) of one example; what it leaves open is put at its centre.
+
+        With cells or missing entries the density is the one at the centre: for the log mass see
+        `log_mass`.
+        """
+        if self.completion is not None:
+            x = self.completion.centre(x)
+        z, log_px = self.flow.forward_and_log_prob(x)
+        return Outputs(z, log_px, self.head(jnp.ravel(z)))
+
+    def log_joint(self, x: Float[Array, "..."], y: Array) -> Scalar:
+        """log p(y, x) of one labelled example."""
+        outputs = self(x)
+        return outputs.log_px + outputs.response.log_prob(y)
+
+    def log_mass(
+        self, x: Float[Array, "..."], offsets: Float[Array, "n dim"]
+    ) -> Scalar:
+        """log p of a row with open parts, by importance sampling at fixed uniform `offsets`.
+
+        The log of an average of n unbiased estimates of p(x): at least as tight as the average
+        of their logs, and in one dimension the composite midpoint rule.
+        """
+        completion = self.completion
+        if completion is None:
+            return self.flow.log_prob(x)
+
+        def at(u):
+            filled, log_q = completion.draw(x, u)
+            return self.flow.log_prob(filled) - log_q
+
+        return jax.nn.logsumexp(jax.vmap(at)(offsets)) - jnp.log(jnp.asarray(len(offsets), x.dtype))
+
+    def forward_batch(
+        self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Outputs, "Hybrid"]:
+        """Training's view of a batch: open parts filled with noise, dropout on, statistics moving."""
+        key_fill, key_flow, key_drop = (None,) * 3 if key is None else jax.random.split(key, 3)
+        log_q = 0.0
+        if self.completion is not None:
+            uniform = (
+                jnp.full_like(xs, 0.5)
+                if key is None
+                else jax.random.uniform(key_fill, xs.shape, xs.dtype, 1e-6, 1 - 1e-6)
+            )
+            xs, log_q = jax.vmap(self.completion.draw)(xs, uniform)
+        zs, log_px, flow = self.flow.forward_batch(xs, key=key_flow, start=start)
+        features = zs.reshape(len(zs), -1)
+        if key is not None and self.dropout > 0:
+            keep = jax.random.bernoulli(key_drop, 1 - self.dropout, features.shape)
+            features = jnp.where(keep, features / (1 - self.dropout), 0.0)
+        outputs = Outputs(zs, log_px - log_q, jax.vmap(self.head)(features))
+        return outputs, eqx.tree_at(lambda model: model.flow, self, flow)

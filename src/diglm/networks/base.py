@@ -1,0 +1,31 @@
+"""What every conditioner offers: a function of one example, and a view of a batch."""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from diglm.types import Key
+
+
+class AbstractNetwork(eqx.Module):
+    """A function of one example that need not be invertible; couplings read parameters off it."""
+
+    @abstractmethod
+    def __call__(self, x: Float[Array, "..."], *, key: Key | None = None) -> Float[Array, "..."]:
+        """The output for one example. A `key` switches on dropout."""
+
+    def forward_batch(
+        self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "rows ..."], "AbstractNetwork"]:
+        """Training's view: the outputs of a batch, and the network with moved statistics."""
+        return map_rows(self, xs, key=key), self
+
+
+def map_rows(function, xs: Float[Array, "rows ..."], *, key: Key | None):
+    """Apply `function(x, key=...)` to each row, each with a key of its own when one is given."""
+    if key is None:
+        return jax.vmap(lambda x: function(x, key=None))(xs)
+    keys = jax.random.split(key, xs.shape[0])
+    return jax.vmap(lambda x, k: function(x, key=k))(xs, keys)

@@ -1,0 +1,77 @@
+"""Residual network of dense layers, in the pre-activation order."""
+
+import math
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from diglm.networks.base import AbstractNetwork
+from diglm.networks.mlp import ACTIVATIONS, check_settings, drop, fold, linear
+from diglm.networks.normalisation import BatchNorm1d, Normaliser, forward_batch
+from diglm.types import Key, split_key
+
+
+class Residual(AbstractNetwork):
+    r"""$h_{l+1} = h_l + V_l\, \sigma(W_l\, \sigma(h_l) + b_l) + c_l$ for `depth` blocks.
+
+    An input projection comes first; last, an activation and an output projection that starts at
+    zero. Batch norm acts before both activations of a block, dropout after the second.
+
+    Arguments as for `MLP`, except that `depth` counts blocks of two layers.
+
+    Reference: He et al. (2016), https://arxiv.org/abs/1603.05027
+    """
+
+    projection: eqx.nn.Linear
+    blocks: tuple[tuple[eqx.nn.Linear, eqx.nn.Linear], ...]
+    norms: tuple[BatchNorm1d, ...]
+    output: eqx.nn.Linear
+    activation: str = eqx.field(static=True)
+    dropout: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        width: int,
+        depth: int,
+        *,
+        activation: str = "silu",
+        dropout: float = 0.0,
+        batch_norm: bool = False,
+        key: Key,
+    ):
+        check_settings("Residual", in_dim, out_dim, width, depth, activation, dropout)
+        keys = split_key(key, 2 * depth + 1)
+        self.projection = linear(in_dim, width, key=keys[0])
+        # Blocks add up, so each starts with its share of the variance.
+        share = 1.0 / math.sqrt(max(depth, 1))
+        self.blocks = tuple(
+            (
+                linear(width, width, key=keys[2 * i + 1]),
+                linear(width, width, scale=share, key=keys[2 * i + 2]),
+            )
+            for i in range(depth)
+        )
+        self.norms = tuple(BatchNorm1d(width) for _ in range(2 * depth if batch_norm else 0))
+        self.output = linear(width, out_dim, scale=0.0, key=key)
+        self.activation, self.dropout = activation, dropout
+
+    def __call__(
+        self, x: Float[Array, " in_dim"], *, key: Key | None = None
+    ) -> Float[Array, " out_dim"]:
+        return self.run(x, Normaliser(self.norms, moving=False), key)
+
+    def run(self, x: Array, norm: Normaliser, key: Key | None) -> Array:
+        """The network on one example, given how it meets its norms."""
+        activation = ACTIVATIONS[self.activation]
+        h = self.projection(x)
+        for i, (first, second) in enumerate(self.blocks):
+            inner = activation(norm(first(activation(norm(h)))))
+            h = h + second(drop(inner, self.dropout, fold(key, i)))
+        return self.output(activation(h))
+
+    def forward_batch(
+        self, xs: Float[Array, "rows in_dim"], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "rows out_dim"], "Residual"]:
+        return forward_batch(self, xs, key=key, start=start)

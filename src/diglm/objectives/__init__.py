@@ -1,0 +1,6 @@
+"""Objectives: (model, batch, key) -> loss and its terms."""
+
+from diglm.objectives.joint import JointObjective, Terms
+from diglm.objectives.vat import virtual_adversarial_divergence
+
+__all__ = ["JointObjective", "Terms", "virtual_adversarial_divergence"]

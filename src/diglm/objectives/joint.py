@@ -1,0 +1,124 @@
+r"""The weighted joint likelihood, with missing labels and the optional semi-supervised terms.
+
+For a row with weight $c_n$ and, where known, a label $y_n$,
+
+$$J = \sum_n c_n \bigl(\log p(y_n \mid x_n) + \lambda \log p(x_n)\bigr),$$
+
+where a row without a label contributes $\lambda \log p(x_n)$ alone. $\lambda = 1$ is the exact
+joint, $\lambda = 0$ the purely discriminative model.
+
+**Weighting the volume alone.** To keep the prior term $\log p_z(z)$ at weight one and put $\lambda$
+on $\log|\det \partial f/\partial x|$ only, note that $\lambda \log \mathcal N(z; 0, vI) =
+-\tfrac{\lambda}{2v}|z|^2 + c$ equals $-\tfrac12 |z|^2 + c$ exactly when $v = \lambda$. So that
+objective is the ordinary $\lambda$-weighted one under a base density of variance $\lambda$ (the
+paper says a variance scaled by $1/\lambda$; the derivation gives $\lambda$), and the density that
+belongs to it is the one with that base: build the flow with `Normal(dim, variance=lambda)`.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from diglm.heads import AbstractResponse, Categorical
+from diglm.hybrid import Hybrid
+from diglm.objectives.vat import virtual_adversarial_divergence
+from diglm.types import Batch, Key, Scalar
+
+
+class Terms(NamedTuple):
+    """Weighted means over a batch of what the objective is made of."""
+
+    loss: Scalar
+    log_px: Scalar
+    log_py: Scalar
+    skill: Scalar
+
+
+class JointObjective(eqx.Module):
+    """-J / sum of weights, plus what unlabelled rows may add.
+
+    Args:
+        generative_weight: the lambda of the weighted objective (an array: it may be vmapped).
+        entropy_weight: weight of the entropy of p(y|x), minimised on rows without a label.
+        vat_weight: weight of the virtual adversarial divergence, on all rows.
+        vat_radius: length of the adversarial step in the model's input units.
+        n_rows: rows of the whole training set, over which the head's prior is shared.
+    """
+
+    generative_weight: Scalar
+    n_rows: Scalar
+    entropy_weight: float = eqx.field(static=True)
+    vat_weight: float = eqx.field(static=True)
+    vat_radius: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        generative_weight: float | Array = 1.0,
+        entropy_weight: float = 0.0,
+        vat_weight: float = 0.0,
+        vat_radius: float = 1.0,
+        n_rows: float = 1.0,
+    ):
+        self.generative_weight = jnp.asarray(generative_weight, jnp.result_type(float))
+        self.n_rows = jnp.asarray(n_rows, jnp.result_type(float))
+        self.entropy_weight, self.vat_weight = float(entropy_weight), float(vat_weight)
+        self.vat_radius = float(vat_radius)
+
+    def __call__(
+        self,
+        model: Hybrid,
+        batch: Batch,
+        *,
+        key: Key,
+        emphasis: Scalar | float = 1.0,
+    ) -> tuple[Scalar, tuple[Terms, Hybrid]]:
+        """The loss of a batch, its terms, and the model with moved statistics.
+
+        `emphasis` multiplies lambda: a schedule's hold on the trade-off.
+        """
+        key_pass, key_vat = jax.random.split(key)
+        outputs, moved = model.forward_batch(batch.x, key=key_pass)
+        terms = self.terms(outputs.log_px, outputs.response, batch, emphasis)
+        loss = terms.loss + model.head.penalty() / self.n_rows
+        if self.entropy_weight > 0:
+            entropy = jax.vmap(lambda response: response.entropy())(outputs.response)
+            unlabelled = batch.weight * (1 - batch.labelled.astype(batch.weight.dtype))
+            loss += self.entropy_weight * _mean(entropy, unlabelled, batch.weight)
+        if self.vat_weight > 0:
+            divergence = virtual_adversarial_divergence(
+                model, batch.x, radius=self.vat_radius, key=key_vat
+            )
+            loss += self.vat_weight * _mean(divergence, batch.weight, batch.weight)
+        return loss, (terms._replace(loss=loss), moved)
+
+    def terms(
+        self,
+        log_px: Float[Array, " rows"],
+        response: AbstractResponse,
+        batch: Batch,
+        emphasis: Scalar | float = 1.0,
+    ) -> Terms:
+        """The weighted means that make up the objective, from outputs already computed."""
+        known = batch.weight * batch.labelled.astype(batch.weight.dtype)
+        log_py = jax.vmap(lambda r, y: r.log_prob(y))(response, batch.y)
+        skill = jax.vmap(_skill)(response, batch.y)
+        mean_px = _mean(log_px, batch.weight, batch.weight)
+        mean_py = _mean(log_py, known, batch.weight)
+        loss = -(mean_py + self.generative_weight * emphasis * mean_px)
+        return Terms(loss, mean_px, _mean(log_py, known, known), _mean(skill, known, known))
+
+
+def _mean(values, weights, total):
+    # Rows of weight zero (padding) must not matter even when their values are not finite.
+    kept = jnp.where(weights > 0, values, 0.0)
+    return jnp.sum(weights * kept) / jnp.maximum(jnp.sum(total), 1e-12)
+
+
+def _skill(response: AbstractResponse, y):
+    """What a person watches: whether the class is right, or the squared error."""
+    if isinstance(response, Categorical):
+        return (jnp.argmax(response.logits).astype(y.dtype) == y).astype(response.logits.dtype)
+    return jnp.square(response.mean - y.astype(response.mean.dtype))

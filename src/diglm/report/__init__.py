@@ -1,0 +1,27 @@
+"""Results as files, figures and self-contained pages. Figures need the extra `diglm[plot]`."""
+
+from diglm.report.figures import (
+    density_decision_picture,
+    log_density_histogram,
+    new_figure,
+    require_matplotlib,
+    risk_coverage_curves,
+)
+from diglm.report.images import image_grid, new_grid
+from diglm.report.page import Section, embed, page, table
+from diglm.report.results import write_result
+
+__all__ = [
+    "Section",
+    "density_decision_picture",
+    "embed",
+    "image_grid",
+    "log_density_histogram",
+    "new_figure",
+    "new_grid",
+    "page",
+    "require_matplotlib",
+    "risk_coverage_curves",
+    "table",
+    "write_result",
+]

@@ -1,0 +1,101 @@
+"""A report as one HTML file: style and figures inside it, no script, nothing fetched."""
+
+import base64
+import io
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+STYLE = """
+:root { color-scheme: light; }
+body { max-width: 56rem; margin: 0 auto; padding: 2.5rem 1.5rem 4rem; color: #1c1c1c;
+       background: #fff; font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
+h2 { font-size: 1.25rem; margin: 2.6rem 0 .2rem; padding-top: .9rem; border-top: 1px solid #ddd; }
+p { margin: .3rem 0 .9rem; }
+.lead { font-size: 1.1rem; color: #333; }
+.side-by-side { display: flex; flex-wrap: wrap; gap: 0 3rem; align-items: flex-start; }
+.scroll { overflow-x: auto; }
+img { display: block; max-width: 100%; height: auto; margin: .6rem 0; }
+table { border-collapse: collapse; margin: .8rem 0; font-size: .95rem;
+        font-variant-numeric: tabular-nums; }
+th, td { padding: .32rem .9rem .32rem 0; text-align: right; border-bottom: 1px solid #e3e3e3; }
+th { border-bottom: 2px solid #888; font-weight: 600; vertical-align: bottom; }
+th:first-child, td:first-child { text-align: left; }
+footer { margin-top: 3rem; padding-top: .9rem; border-top: 1px solid #ddd; color: #555;
+         font-size: .9rem; }
+code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .92em; }
+@media print { h2, img, table { break-inside: avoid; } h2 { break-after: avoid; } }
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, one plain sentence on how to read what follows, and its HTML."""
+
+    title: str
+    reading: str
+    content: str
+
+
+def page(title: str, lead: str, sections: Sequence[Section], footer: str = "") -> str:
+    """A whole HTML document. Texts are escaped; the sections' `content` is taken as it is."""
+    parts = [
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
+        f'<h1>{escape(title)}</h1>\n<p class="lead">{escape(lead)}</p>',
+    ]
+    for section in sections:
+        parts.append(f"<section>\n<h2>{escape(section.title)}</h2>")
+        parts.append(f"<p>{escape(section.reading)}</p>\n{section.content}\n</section>")
+    if footer:
+        parts.append(f"<footer>{escape(footer)}</footer>")
+    return "\n".join([*parts, "</body>\n</html>\n"])
+
+
+def embed(figure: Any, description: str, *, vector: bool = True) -> str:
+    """A matplotlib figure as an image inside the page, drawn at its own size.
+
+    Lines and bars are best as vectors; small images are best as pixels, where no viewer smooths
+    them. As a data URI a figure cannot clash with the names inside another one.
+    """
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    kind = "svg" if vector else "png"
+    # Without date and random names the same results give the same file.
+    with rc_context({"svg.hashsalt": "diglm"}):
+        figure.savefig(
+            buffer,
+            format=kind,
+            dpi=192,
+            bbox_inches="tight",
+            pad_inches=0.05,
+            metadata={"Date": None} if vector else {"Software": None},
+        )
+    data = buffer.getvalue()
+    mime, width = (
+        ("image/svg+xml", "") if vector else ("image/png", f' width="{_width(data) // 2}"')
+    )
+    source = f"data:{mime};base64,{base64.b64encode(data).decode()}"
+    return f'<img src="{source}" alt="{escape(description)}"{width}>'
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """An HTML table; the first column names the row."""
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody>\n</table></div>"
+    )
+
+
+def _width(png: bytes) -> int:
+    """Pixels across, from the header of a PNG file."""
+    return struct.unpack(">I", png[16:20])[0]

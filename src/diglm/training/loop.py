@@ -1,0 +1,148 @@
+"""`fit`: epochs until the validation objective stops improving, with the best weights kept."""
+
+import math
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diglm.completion import fixed_offsets
+from diglm.objectives.joint import JointObjective
+from diglm.training.progress import Progress
+from diglm.training.settings import Schedule, Settings
+from diglm.training.step import State, restore, run_epoch
+from diglm.types import Batch, Key
+
+VALIDATION_OFFSETS = 2  # enough to rank epochs; scoring uses more
+
+
+class NonFiniteTrainingWarning(UserWarning):
+    """Training stopped at its last good state because its steps stopped being finite."""
+
+
+@dataclass
+class FitResult:
+    """The fitted model and how it came about; `history` has one record an epoch."""
+
+    model: Any
+    history: list[dict[str, float]] = field(default_factory=list)
+    stopped: str = "epochs"
+    skipped_steps: int = 0
+    seconds: float = 0.0
+
+
+def bucket(n: int, smallest: int = 128) -> int:
+    """The padded size for `n` rows, a power of two: tables of similar size share a program."""
+    return max(smallest, 2 ** math.ceil(math.log2(n)))
+
+
+def pad(rows: Batch, size: int) -> Batch:
+    """Rows padded to `size` with copies of the first row, at weight zero."""
+    n = len(rows.weight)
+    index = np.concatenate([np.arange(n), np.zeros(size - n, int)])
+    padded = Batch(*(np.asarray(column)[index] for column in rows))
+    weight = padded.weight.copy()
+    weight[n:] = 0
+    return padded._replace(weight=weight)
+
+
+def _epoch_key(seed: int, epoch: int) -> Key:
+    """The key of an epoch's noise: XLA's own generator, quicker to compile and to run."""
+    words = np.random.SeedSequence([seed, epoch]).generate_state(4, np.uint32)
+    return jax.random.wrap_key_data(words, impl="unsafe_rbg")
+
+
+def fit(
+    model: Any,
+    rows: Batch,
+    *,
+    objective: JointObjective,
+    validation: Batch | None = None,
+    settings: Settings | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> FitResult:
+    """Train `model` on `rows`, watching `validation`; the same seed gives the same weights.
+
+    Args:
+        model: a `Hybrid`, already started from data where its layers want that.
+        rows: NumPy arrays; rows of weight zero are never drawn.
+        objective: what is minimised.
+        validation: rows on which the best epoch is chosen; without them the last average is kept.
+        settings: lengths and rates.
+        seed: of the order of the rows and of all noise.
+        progress: told of every epoch.
+    """
+    settings = Settings() if settings is None else settings
+    started = time.perf_counter()
+    used = np.flatnonzero(rows.weight > 0)
+    if len(used) == 0:
+        raise ValueError("No training row has a positive weight. Check sample_weight.")
+    batch_size = min(settings.batch_size, bucket(len(used), smallest=8))
+    n_steps = -(-len(used) // batch_size)
+    size = bucket(len(rows.weight))
+    schedule = Schedule.of(settings, n_steps * settings.n_epochs)
+    completion = model.completion
+    offsets = (
+        None
+        if completion is None
+        else jnp.asarray(
+            fixed_offsets(rows.x.shape[1], VALIDATION_OFFSETS), jnp.result_type(float)
+        )
+    )
+    on_device = jax.tree.map(jnp.asarray, pad(rows, size))
+    checked_rows = None
+    if validation is not None and len(validation.weight) > 0:
+        checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
+    shared = (model, objective, on_device, checked_rows, schedule, offsets)
+    state, rng = State.start(model), np.random.default_rng(seed)
+    slots = bucket(n_steps * batch_size + batch_size)
+    result = FitResult(model)
+    # Epoch -1 takes no step: the starting model is the first candidate for the best.
+    for epoch in range(-1 if checked_rows is not None else 0, settings.n_epochs):
+        order = np.resize(rng.permutation(used), n_steps * batch_size)
+        order = np.concatenate([order, np.zeros(slots - len(order), order.dtype)])
+        state, terms, checked = run_epoch(
+            shared,
+            state,
+            jnp.asarray(order, jnp.int32),
+            jnp.asarray(n_steps if epoch >= 0 else 0, jnp.int32),
+            batch_size,
+            _epoch_key(seed, epoch + 1),
+        )
+        if epoch < 0:
+            continue
+        bad_run, since_best = int(state.bad_run), int(state.epochs_since_best)
+        record = {"epoch": epoch, "seconds": time.perf_counter() - started}
+        record |= {name: float(value) for name, value in terms._asdict().items()}
+        if checked is not None:
+            record |= {f"val_{name}": float(value) for name, value in checked._asdict().items()}
+        result.history.append(record)
+        if progress is not None:
+            progress(record)
+        if bad_run >= min(settings.max_bad_steps, n_steps):
+            result.stopped = "non-finite"
+            warnings.warn(
+                f"The loss was not finite for the last {bad_run} steps (epoch {epoch}); training "
+                "stopped at the last good state. Try a smaller learning_rate, or look for extreme "
+                "values in the data.",
+                NonFiniteTrainingWarning,
+                stacklevel=2,
+            )
+            break
+        if checked is not None and settings.patience is not None and since_best >= settings.patience:
+            result.stopped = "patience"
+            break
+    if not np.isfinite(float(state.best_loss)):
+        raise FloatingPointError(
+            "Training never reached a finite loss, so there is no model to keep. "
+            "Try a smaller learning_rate, or look for extreme values in the data."
+        )
+    result.model = restore(model, state.best, state.best_fixed)
+    result.skipped_steps = int(state.skipped)
+    result.seconds = time.perf_counter() - started
+    return result

@@ -1,0 +1,59 @@
+"""Names shared by every layer: array aliases, the training batch, arrays that do not train."""
+
+from typing import Any, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+Scalar = Float[Array, ""]
+Key = PRNGKeyArray
+Tree = TypeVar("Tree")
+
+
+class Buffer(eqx.Module):
+    """An array that belongs to a model but is not trained: statistics, permutations, knots.
+
+    Marking the array where it is made keeps the optimiser ignorant of layers: see `partition`.
+    """
+
+    value: Array
+
+
+class Batch(NamedTuple):
+    """Rows given to an objective. `y` holds any finite number where `labelled` is False."""
+
+    x: Float[Array, "rows *shape"]
+    y: Array
+    labelled: Bool[Array, " rows"]
+    weight: Float[Array, " rows"]
+
+
+def generator(key: Key) -> np.random.Generator:
+    """NumPy's generator seeded by a JAX key, for the starting weights of layers.
+
+    Models are built outside compiled code. Drawn with JAX, each shape of weight would compile a
+    program of its own, and building a small flow would take longer than training it.
+    """
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+
+
+def split_key(key: Key, n: int) -> list[Key]:
+    """`n` independent keys for building, as `jax.random.split` but without compiling."""
+    seeds = np.random.SeedSequence(np.asarray(jax.random.key_data(key)).ravel().tolist())
+    states = [child.generate_state(2, np.uint32) for child in seeds.spawn(n)]
+    return [jax.random.wrap_key_data(state) for state in states]
+
+
+def is_buffer(leaf: Any) -> bool:
+    """Whether a node of a pytree is a `Buffer`; the `is_leaf` of every trainable/fixed split."""
+    return isinstance(leaf, Buffer)
+
+
+def partition(model: Tree) -> tuple[Tree, Tree]:
+    """Split a model into its trainable arrays and everything else; `eqx.combine` rejoins them."""
+    trainable = jax.tree.map(
+        lambda leaf: not is_buffer(leaf) and eqx.is_inexact_array(leaf), model, is_leaf=is_buffer
+    )
+    return eqx.partition(model, trainable, is_leaf=is_buffer)

@@ -1,0 +1,23 @@
+"""Every test runs in 64 bits, with strict types and shapes, and with annotations checked.
+
+The hook must be in place before `diglm` is first imported, so nothing here imports it.
+"""
+
+import hypothesis
+import jax
+import jaxtyping
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jaxtyping.install_import_hook("diglm", "beartype.beartype")
+
+hypothesis.settings.register_profile("diglm", deadline=None, max_examples=50, derandomize=True)
+hypothesis.settings.load_profile("diglm")
+
+
+@pytest.fixture
+def key() -> jax.Array:
+    """The key of a test that needs one."""
+    return jax.random.key(0)

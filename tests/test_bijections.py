@@ -1,0 +1,479 @@
+"""Every bijection meets the same tests; then the promises particular to some of them."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from diglm import bijections as bij
+from diglm.bijections.spline import knots, n_spline_parameters, spline_forward, spline_inverse
+from diglm.networks import MLP, AbstractNetwork
+from diglm.types import Buffer, partition
+
+DIM = 5
+FAR = (1e6, -1e6, 1e30, -1e30)
+
+
+def affine(dim, *, key, **settings):
+    n_out = bij.AffineCoupling.n_parameters(dim)
+    return bij.AffineCoupling(dim, MLP(dim // 2, n_out, 16, 2, key=key, **settings))
+
+
+def spline(dim, *, key, **settings):
+    n_out = bij.SplineCoupling.n_parameters(dim, 6)
+    return bij.SplineCoupling(dim, MLP(dim // 2, n_out, 16, 2, key=key, **settings), n_bins=6)
+
+
+def mixed_block(key):
+    key_linear, key_coupling = jax.random.split(key)
+    return bij.Chain([bij.LULinear(DIM, key=key_linear), spline(DIM, key=key_coupling)])
+
+
+def affine_block(key):
+    return bij.Chain([bij.ActNorm(6), affine(6, key=key), bij.Exchange(6)])
+
+
+def spline_block(key):
+    return bij.Chain([spline(6, key=key), bij.Exchange(6)])
+
+
+def marginal():
+    rng = np.random.default_rng(0)
+    columns = [
+        rng.normal(size=400),
+        rng.lognormal(size=400) - 1.0,
+        rng.uniform(-1.5, 1.5, size=400),
+        rng.standard_t(2, size=400),
+        np.round(rng.normal(size=400), 1),
+    ]
+    return bij.MarginalMap.fit(np.stack(columns, axis=1))
+
+
+def started_batch_norm(key):
+    xs = 3.0 * jax.random.normal(key, (50, DIM)) + 1.0
+    return bij.BatchNorm(DIM).forward_batch(xs, start=True)[2]
+
+
+CONSTRUCTORS = {
+    "identity": lambda key: bij.Identity(DIM),
+    "affine": lambda key: bij.Affine(jnp.zeros(DIM), jnp.zeros(DIM)),
+    "standardise": lambda key: bij.Standardise(np.arange(DIM), 1.0 + np.arange(DIM)),
+    "logit": lambda key: bij.Logit(DIM),
+    "sigmoid": lambda key: bij.Sigmoid(DIM),
+    "permute": lambda key: bij.Permute([3, 0, 4, 1, 2]),
+    "random_permutation": lambda key: bij.random_permutation(DIM, key=key),
+    "reverse": lambda key: bij.Reverse(DIM),
+    "exchange": lambda key: bij.Exchange(DIM),
+    "lu": lambda key: bij.LULinear(DIM, key=key),
+    "lu_identity": lambda key: bij.LULinear.identity(DIM),
+    "lu_permutation": lambda key: bij.LULinear.permutation(DIM, key=key),
+    "actnorm": lambda key: bij.ActNorm(DIM),
+    "batch_norm": started_batch_norm,
+    "affine_coupling": lambda key: affine(DIM, key=key),
+    "affine_coupling_batch_norm": lambda key: affine(DIM, batch_norm=True, key=key),
+    "spline_coupling": lambda key: spline(DIM, key=key),
+    "spline": lambda key: bij.Spline(DIM, 7, 3.0),
+    "planar": lambda key: bij.Planar(DIM, key=key),
+    "planar_1d": lambda key: bij.Planar(1, key=key),
+    "marginal": lambda key: marginal(),
+    "inverted": lambda key: bij.Inverted(bij.Planar(DIM, key=key)),
+    "scan": lambda key: bij.Scan(mixed_block, 3, key=key),
+    "scan_permute": lambda key: bij.Scan(lambda k: bij.random_permutation(DIM, key=k), 3, key=key),
+    "chain": lambda key: bij.Chain([marginal(), mixed_block(key), bij.Exchange(DIM)]),
+}
+UNIT_INTERVAL = {"logit"}
+FOLLOWS_BATCH = {"batch_norm", "affine_coupling_batch_norm"}
+
+
+def perturb(bijection, key, size=0.4):
+    """The bijection with noise on everything that trains: far from wherever it started."""
+    trainable, fixed = partition(bijection)
+    leaves, tree = jax.tree.flatten(trainable)
+    keys = jax.random.split(key, len(leaves) + 1)
+    noisy = [
+        leaf + size * jax.random.normal(k, leaf.shape) / np.sqrt(max((*leaf.shape[-1:], 1)))
+        for leaf, k in zip(leaves, keys[:-1], strict=True)
+    ]
+    return eqx.combine(jax.tree.unflatten(tree, noisy), fixed)
+
+
+def rows(name, n=8):
+    shape = (n, 1 if name == "planar_1d" else DIM)
+    rng = np.random.default_rng(3)
+    inside = rng.uniform(size=shape) if name in UNIT_INTERVAL else 2 * rng.normal(size=shape)
+    return jnp.asarray(inside)
+
+
+def with_value(function):
+    """The Jacobian of `function(x) -> (y, log_det)`, its value, and its log-determinant."""
+
+    def value(x):
+        y, log_det = function(x)
+        return y, (y, log_det)
+
+    return lambda x: jax.jacfwd(value, has_aux=True)(x)
+
+
+@functools.cache
+def examined(name):
+    """What all the tests of one bijection look at, compiled as one program to save time."""
+
+    @eqx.filter_jit
+    def build(key):
+        key_build, key_noise = jax.random.split(key)
+        return perturb(CONSTRUCTORS[name](key_build), key_noise)
+
+    @eqx.filter_jit
+    def examine(bijection, xs, far):
+        trainable, fixed = partition(bijection)
+        n = xs.shape[0]
+
+        def loss(trainable, xs):
+            model = eqx.combine(trainable, fixed)
+            if name in FOLLOWS_BATCH:
+                zs, log_dets = jax.vmap(model.forward_and_log_det)(xs)
+            else:
+                zs, log_dets, model = model.forward_batch(xs)
+            total = jnp.sum(jnp.tanh(zs)) - jnp.mean(log_dets)  # tanh: 1e30 itself may be large
+            return total, (zs, log_dets, model)
+
+        jacobian, (zs, log_dets) = jax.vmap(with_value(bijection.forward_and_log_det))(
+            jnp.concatenate([xs, far])
+        )
+        jacobian_back, (back, log_dets_back) = jax.vmap(with_value(bijection.inverse_and_log_det))(
+            jnp.concatenate([zs[:n], far])
+        )
+        grads, (again, log_dets_again, after) = jax.grad(loss, argnums=(0, 1), has_aux=True)(
+            trainable, jnp.concatenate([back[:n], far])
+        )
+        everything = (zs, log_dets, back, log_dets_back, again, log_dets_again, grads)
+        return {
+            "z": zs[:n],
+            "log_det": log_dets[:n],
+            "truth": jnp.linalg.slogdet(jacobian[:n])[1],
+            "back": back[:n],
+            "log_det_back": log_dets_back[:n],
+            "truth_back": jnp.linalg.slogdet(jacobian_back[:n])[1],
+            "again": again[:n],
+            "log_det_again": log_dets_again[:n],
+            "after": after,
+            "finite": jax.tree.map(lambda leaf: jnp.isfinite(leaf).all(), everything),
+        }
+
+    bijection, xs = build(jax.random.key(7)), rows(name)
+    far = jnp.concatenate([jnp.full((1, xs.shape[1]), value) for value in (*FAR, 0.0)])
+    return bijection, xs, examine(bijection, xs, far)
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_round_trip_both_ways(name):
+    bijection, xs, seen = examined(name)
+    assert (xs.shape[1:], seen["z"].shape[1:]) == (bijection.in_shape, bijection.out_shape)
+    assert np.abs(seen["back"] - xs).max() < 1e-8
+    assert np.abs(seen["again"] - seen["z"]).max() < 1e-8
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_log_determinants_are_those_of_the_jacobian(name):
+    _, _, seen = examined(name)
+    assert np.abs(seen["log_det"] - seen["truth"]).max() < 1e-8
+    assert np.abs(seen["log_det_back"] - seen["truth_back"]).max() < 1e-8
+    assert np.abs(seen["log_det"] + seen["log_det_back"]).max() < 1e-8
+
+
+@pytest.mark.parametrize("name", sorted(set(CONSTRUCTORS) - FOLLOWS_BATCH))
+def test_forward_batch_is_forward_where_no_statistics_are_used(name):
+    bijection, _, seen = examined(name)
+    assert np.abs(seen["again"] - seen["z"]).max() < 1e-8
+    assert np.abs(seen["log_det_again"] - seen["log_det"]).max() < 1e-8
+    assert eqx.tree_equal(seen["after"], bijection)
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_far_rows_and_all_gradients_stay_finite(name):
+    finite = jax.tree.leaves(examined(name)[2]["finite"])
+    assert len(finite) >= 7
+    assert all(finite)
+
+
+@pytest.mark.parametrize("name", ["logit", "lu", "actnorm", "affine_coupling", "spline", "planar"])
+def test_one_row_without_compiling_is_the_row_of_the_compiled_batch(name):
+    bijection, xs, seen = examined(name)
+    z, log_det = bijection.forward_and_log_det(xs[2])
+    assert np.abs(z - seen["z"][2]).max() < 1e-10
+    assert np.abs(log_det - seen["log_det"][2]) < 1e-10
+
+
+@pytest.mark.parametrize("name", ["scan", "chain", "marginal"])
+def test_a_row_does_not_depend_on_the_rows_beside_it(name):
+    bijection, xs, seen = examined(name)
+    z, log_det = eqx.filter_jit(lambda b, x: b.forward_and_log_det(x))(bijection, xs[2])
+    assert np.abs(z - seen["z"][2]).max() < 1e-10
+    assert np.abs(log_det - seen["log_det"][2]) < 1e-10
+
+
+@pytest.mark.parametrize("block", [affine_block, spline_block])
+def test_24_scanned_blocks_invert_in_32_bits(block, key):
+    # Moderate noise: a wildly random deep flow is chaotic, and rounding z alone would lose x.
+    @eqx.filter_jit
+    def there_and_back(key):
+        flow = perturb(bij.Scan(block, 24, key=key), key, size=0.1)
+        flow = jax.tree.map(
+            lambda leaf: leaf.astype(jnp.float32) if eqx.is_inexact_array(leaf) else leaf, flow
+        )
+        xs = jax.random.normal(key, (64, 6), jnp.float32)
+        zs = jax.vmap(flow.forward)(xs)
+        return xs, zs, jax.vmap(flow.inverse)(zs)
+
+    xs, zs, back = there_and_back(key)
+    assert zs.dtype == back.dtype == jnp.float32
+    assert np.abs(zs - xs).max() > 0.5
+    assert np.abs(back - xs).max() < 1e-3
+
+
+@pytest.mark.parametrize("name", ["affine_coupling", "spline_coupling", "spline", "lu_identity"])
+def test_starts_as_the_identity(name, key):
+    bijection, xs = CONSTRUCTORS[name](key), rows(name)
+    zs, log_dets = jax.vmap(bijection.forward_and_log_det)(xs)
+    assert np.allclose(zs, xs, atol=1e-12)
+    assert np.allclose(log_dets, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["spline", "planar", "affine", "marginal"])
+def test_density_of_one_column_integrates_to_one(name):
+    makers = {
+        "spline": lambda: bij.Spline(1, 6, 3.0),
+        "planar": lambda: bij.Planar(1, key=jax.random.key(2)),
+        "affine": lambda: bij.Affine(jnp.ones(1), jnp.ones(1)),
+        "marginal": lambda: bij.MarginalMap.fit(np.random.default_rng(1).standard_t(2, (300, 1))),
+    }
+    bijection = perturb(makers[name](), jax.random.key(5), size=1.0)
+    t = jnp.linspace(-12.0, 12.0, 40_001)
+    grid = jnp.sinh(t)  # dense in the middle, and out to 80,000
+
+    def density(x):
+        z, log_det = bijection.forward_and_log_det(x[None])
+        return jnp.exp(jax.scipy.stats.norm.logpdf(z[0]) + log_det)
+
+    values = jax.jit(jax.vmap(density))(grid) * jnp.cosh(t)
+    assert abs(jnp.trapezoid(values, t) - 1.0) < 1e-5
+
+
+def test_gradients_at_bin_edges_are_finite_and_one_sided_limits_agree():
+    raw = jax.random.normal(jax.random.key(0), (1, n_spline_parameters(5)))
+    table = knots(raw, 2.0)
+    edges = jnp.concatenate([table.x[0], jnp.array([2.0, -2.0, 2.0 + 1e-12])])
+
+    def value(x, raw):
+        y, log_slope = spline_forward(x[None], raw, 2.0)
+        return y[0] + log_slope[0]
+
+    grads = jax.vmap(jax.grad(value, argnums=(0, 1)), (0, None))(edges, raw)
+    assert all(np.isfinite(leaf).all() for leaf in grads)
+    slope = jax.vmap(jax.grad(lambda x: spline_forward(x[None], raw, 2.0)[0][0]))
+    assert np.allclose(slope(edges), slope(edges + 1e-9), atol=1e-6)
+    assert np.allclose(slope(edges), slope(edges - 1e-9), atol=1e-6)
+    inverse = jax.vmap(jax.grad(lambda y: spline_inverse(y[None], raw, 2.0)[0][0]))
+    heights = jnp.concatenate([table.y[0], jnp.array([2.0])])
+    assert np.isfinite(inverse(heights)).all()
+
+
+_spline_there_and_back = jax.jit(
+    lambda x, raw: spline_inverse(spline_forward(x, raw, 5.0)[0], raw, 5.0)[0]
+)
+_planar_there_and_back = eqx.filter_jit(lambda layer, x: layer.inverse(layer.forward(x)))
+
+
+@given(
+    x=hnp.arrays(np.float64, 4, elements=st.floats(-7, 7)),
+    raw=hnp.arrays(np.float64, (4, 23), elements=st.floats(-30, 30)),
+)
+def test_any_spline_inverts(x, raw):
+    assert np.abs(_spline_there_and_back(x, raw) - x).max() < 1e-8
+
+
+@given(
+    x=hnp.arrays(np.float64, 2, elements=st.floats(-20, 20)),
+    parameters=hnp.arrays(np.float64, 5, elements=st.floats(-6, 6, allow_subnormal=False)),
+)
+def test_any_planar_layer_inverts(x, parameters):
+    layer = bij.Planar(2, key=jax.random.key(0))
+    w, u, b = (jnp.asarray(p) for p in (parameters[:2], parameters[2:4], parameters[4]))
+    layer = eqx.tree_at(lambda p: (p.w, p.u, p.b), layer, (w, u, b))
+    assert np.abs(_planar_there_and_back(layer, jnp.asarray(x)) - x).max() < 1e-8
+
+
+@given(
+    x=hnp.arrays(np.float64, DIM, elements=st.floats(-100, 100)),
+    seed=st.integers(0, 2**31 - 1),
+)
+def test_any_lu_layer_inverts(x, seed):
+    layer = perturb(bij.LULinear.identity(DIM), jax.random.key(seed))
+    assert np.abs(_planar_there_and_back(layer, jnp.asarray(x)) - x).max() < 1e-8
+
+
+def test_planar_inverse_has_the_gradient_of_the_implicit_function():
+    layer = perturb(bij.Planar(3, key=jax.random.key(1)), jax.random.key(2), size=1.0)
+    x = jnp.array([0.3, -0.7, 1.1])
+    z = layer.forward(x)
+    product = jax.jacobian(layer.inverse)(z) @ jax.jacobian(layer.forward)(x)
+    assert np.allclose(product, np.eye(3), atol=1e-9)
+    step = 1e-6
+    moved = eqx.tree_at(lambda p: p.b, layer, layer.b + step)
+    grads = eqx.filter_grad(lambda p: jnp.sum(p.inverse(z)))(layer)
+    assert np.allclose(grads.b, jnp.sum(moved.inverse(z) - x) / step, atol=1e-4)
+
+
+def test_batch_norm_follows_the_batch_then_freezes(key):
+    xs = 3.0 * jax.random.normal(key, (40, DIM)) + 1.0
+    layer = perturb(bij.BatchNorm(DIM), key)
+    zs, log_dets, after = layer.forward_batch(xs, start=True)
+    assert np.allclose(jax.vmap(after.forward)(xs), zs, atol=1e-10)
+    assert np.allclose(jax.vmap(after.forward_and_log_det)(xs)[1], log_dets, atol=1e-10)
+    _, _, blended = layer.forward_batch(xs)
+    assert np.allclose(blended.mean.value, 0.1 * jnp.mean(xs, axis=0))
+    assert np.allclose(blended.var.value, 0.9 + 0.1 * jnp.var(xs, axis=0))
+    grads = jax.grad(lambda xs: jnp.sum(layer.forward_batch(xs)[0][0]))(xs)
+    assert np.allclose(jnp.sum(grads, axis=0), 0.0, atol=1e-10)
+
+
+def test_batch_norm_inside_a_scanned_coupling_moves(key):
+    flow = bij.Scan(lambda k: affine(4, batch_norm=True, key=k), 3, key=key)
+    flow = perturb(flow, key)
+    xs = jax.random.normal(key, (30, 4))
+    zs, log_dets, after = eqx.filter_jit(lambda f, xs: f.forward_batch(xs, start=True))(flow, xs)
+    assert not eqx.tree_equal(after, flow)
+    again, again_log_dets = jax.vmap(after.forward_and_log_det)(xs)
+    assert np.allclose(zs, again, atol=1e-9)
+    assert np.allclose(log_dets, again_log_dets, atol=1e-9)
+
+
+def test_actnorm_starts_from_the_batch_and_spares_constant_columns(key):
+    xs = 5.0 * jax.random.normal(key, (40, 3)) + 2.0
+    xs = xs.at[:, 1].set(1000.1)
+    zs, log_dets, layer = bij.ActNorm(3).forward_batch(xs, start=True)
+    assert np.allclose(jnp.mean(zs, axis=0), 0.0, atol=1e-9)
+    assert np.allclose(jnp.std(zs, axis=0), [1.0, 0.0, 1.0], atol=1e-9)
+    assert abs(layer.log_scale[1]) < 1e-9
+    assert np.allclose(jax.vmap(layer.forward_and_log_det)(xs)[1], log_dets)
+    _, _, unchanged = layer.forward_batch(2.0 * xs)
+    assert eqx.tree_equal(unchanged, layer)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 5, 6])
+def test_couplings_with_exchange_reach_every_coordinate_from_every_other(dim, key):
+    n_blocks = 2 * dim
+    keys = jax.random.split(key, n_blocks)
+    layers = [layer for k in keys for layer in (affine(dim, key=k), bij.Exchange(dim))]
+    flow = perturb(bij.Chain(layers), key)
+    jacobian = eqx.filter_jit(lambda f, x: jax.jacfwd(f.forward)(x))(flow, jnp.ones(dim) / 2)
+    assert (jnp.abs(jacobian) > 1e-12).all()
+
+
+def test_dropout_key_reaches_the_conditioner(key):
+    layer = perturb(affine(4, dropout=0.5, key=key), key)
+    xs = jax.random.normal(key, (6, 4))
+    plain, with_key = layer.forward_batch(xs)[0], layer.forward_batch(xs, key=key)[0]
+    assert np.allclose(plain[:, :2], with_key[:, :2])
+    assert not np.allclose(plain[:, 2:], with_key[:, 2:])
+    assert not np.allclose(layer.forward(xs[0]), layer.forward_and_log_det(xs[0], key=key)[0])
+
+
+class Counting(AbstractNetwork):
+    """A conditioner that counts how often it is asked."""
+
+    net: MLP
+    calls: list = eqx.field(static=True)
+
+    def __call__(self, x, *, key=None):
+        self.calls.append(x)
+        return self.net(x)
+
+
+def test_one_conditioner_evaluation_a_pass_on_a_clipped_input(key):
+    calls = []
+    layer = bij.AffineCoupling(4, Counting(MLP(2, 4, 8, 1, key=key), calls), limit=3.0)
+    for run in (layer.forward_and_log_det, layer.inverse_and_log_det):
+        calls.clear()
+        run(jnp.array([1e9, -1.0, 0.0, 0.0]))
+        assert len(calls) == 1
+        assert np.array_equal(calls[0], [3.0, -1.0])
+
+
+def test_affine_coupling_bounds_its_scale(key):
+    layer = perturb(affine(4, key=key), key, size=100.0)
+    log_dets = jax.vmap(layer.forward_and_log_det)(jax.random.normal(key, (50, 4)))[1]
+    assert 1.0 < jnp.abs(log_dets).max() <= 2.0  # two coordinates, each within e^-1 and e^1
+
+
+def test_whitening_decorrelates(key):
+    mix = jax.random.normal(key, (4, 4))
+    xs = jax.random.normal(key, (5000, 4)) @ mix + 1.0
+    layer = bij.LULinear.whitening(xs)
+    zs, log_dets = jax.vmap(layer.forward_and_log_det)(xs)
+    assert np.allclose(jnp.mean(zs, axis=0), 0.0, atol=1e-8)
+    assert np.allclose(jnp.cov(zs.T), np.eye(4), atol=0.05)
+    assert np.abs(jax.vmap(layer.inverse)(zs) - xs).max() < 1e-8
+    assert np.allclose(log_dets[0], -jnp.linalg.slogdet(jnp.cov(xs.T))[1] / 2, atol=0.1)
+
+
+def test_whitening_of_poor_data_is_moderate():
+    rng = np.random.default_rng(0)
+    xs = rng.normal(size=(8, 20))
+    xs[:, 3], xs[:, 4], xs[:, 7] = xs[:, 2], -xs[:, 2], 5.0
+    layer = bij.LULinear.whitening(xs)
+    zs = jax.vmap(layer.forward)(jnp.asarray(xs))
+    assert np.isfinite(zs).all()
+    assert np.abs(zs).max() < 10.0
+    many = rng.normal(size=(2000, 3))
+    many[:, 2] = many[:, 1]
+    new = np.array([0.0, 1.0, -1.0])  # the copies disagree: unlikely, but not beyond measure
+    assert np.abs(bij.LULinear.whitening(many).forward(jnp.asarray(new))).max() < 100.0
+    assert np.isfinite(bij.LULinear.whitening(xs[:1]).forward(jnp.asarray(xs[0]))).all()
+
+
+def test_lu_stays_invertible_under_huge_parameters():
+    layer = bij.LULinear.identity(3)
+    layer = eqx.tree_at(lambda p: p.raw_log_scale, layer, jnp.array([1e4, -1e4, 0.0]))
+    z, log_det = layer.forward_and_log_det(jnp.ones(3))
+    assert np.allclose(layer.inverse(z), 1.0)
+    assert np.allclose(z, np.exp([5.0, -5.0, 0.0])) and abs(log_det) < 1e-9
+
+
+def test_logit_reads_values_outside_the_interval_as_its_ends():
+    layer = bij.Logit((2,))
+    assert np.array_equal(layer.forward(jnp.array([-3.0, 7.0])), layer.forward(jnp.array([0.0, 1.0])))
+
+
+def test_statistics_and_permutations_do_not_train():
+    for layer in (bij.Standardise(np.zeros(2), np.ones(2)), marginal(), bij.Permute([1, 0])):
+        assert not jax.tree.leaves(partition(layer)[0])
+        fixed = jax.tree.leaves(partition(layer)[1], is_leaf=lambda n: isinstance(n, Buffer))
+        assert fixed
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda k: bij.AffineCoupling(1, MLP(1, 2, 4, 1, key=k)), "dim must be >= 2"),
+        (lambda k: bij.AffineCoupling(4, MLP(2, 3, 4, 1, key=k)), "gives 4 numbers"),
+        (lambda k: bij.SplineCoupling(4, MLP(3, 46, 4, 1, key=k)), "conditions on 2 numbers"),
+        (lambda k: bij.Spline(2, 1), "n_bins >= 2"),
+        (lambda k: bij.Spline(2, 4, -1.0), "bound > 0"),
+        (lambda k: bij.Permute([0, 0, 1]), "each of 0"),
+        (lambda k: bij.Standardise(np.zeros(2), np.array([1.0, 0.0])), "positive"),
+        (lambda k: bij.Affine(jnp.zeros(2), jnp.zeros(3)), "one shape"),
+        (lambda k: bij.Logit(2, alpha=0.7), "alpha"),
+        (lambda k: bij.LULinear.whitening(np.zeros(3)), "shape"),
+        (lambda k: bij.LULinear.whitening(np.full((3, 2), np.nan)), "finite"),
+    ],
+)
+def test_impossible_layers_say_what_is_wrong(make, message, key):
+    with pytest.raises(ValueError, match=message):
+        make(key)

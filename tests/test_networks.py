@@ -1,0 +1,161 @@
+"""Dense networks: shapes, starts, dropout, batch norm, and that rows stay apart."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diglm.networks import MLP, BatchNorm1d, Highway, Residual, network
+from diglm.networks.mlp import ACTIVATIONS
+from diglm.types import partition
+
+NAMES = ("mlp", "highway", "residual")
+
+
+def build(name, *, key, **settings):
+    """A small network whose output layer is not zero, so that what comes before it shows."""
+    net = network(name, 3, 4, 8, 2, key=key, **settings)
+    weight = jax.random.normal(key, net.output.weight.shape)
+    return eqx.tree_at(lambda n: n.output.weight, net, weight)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_starts_at_zero_with_the_right_shape(name, depth, key):
+    net = network(name, 3, 4, 8, depth, key=key)
+    y = net(jnp.array([1.0, -2.0, 3.0]))
+    assert y.shape == (4,)
+    assert np.array_equal(y, np.zeros(4))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hidden_layers_start_alive_and_of_moderate_size(name, key):
+    net = network(name, 20, 50, 100, 3, key=key)
+    weight = jax.random.normal(key, (50, 100)) / 10.0
+    net = eqx.tree_at(lambda n: n.output.weight, net, weight)
+    ys = jax.vmap(net)(jax.random.normal(key, (200, 20)))
+    assert 0.1 < jnp.std(ys) < 5.0
+
+
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_activations_differ_and_have_finite_gradients(activation, key):
+    net = build("mlp", activation=activation, key=key)
+    x = jnp.array([0.0, 1.0, -1.0])
+    grads = eqx.filter_grad(lambda n: jnp.sum(jnp.square(n(x))))(net)
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(grads))
+    others = [build("mlp", activation=a, key=key)(x) for a in ACTIVATIONS if a != activation]
+    assert all(not np.allclose(net(x), other) for other in others)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forward_batch_without_batch_norm_is_the_network_row_by_row(name, key):
+    net = build(name, key=key)
+    xs = jax.random.normal(key, (5, 3))
+    ys, after = net.forward_batch(xs)
+    assert np.allclose(ys, np.stack([net(x) for x in xs]), atol=1e-12)
+    assert eqx.tree_equal(after, net)
+
+
+@pytest.mark.parametrize("batch_norm", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_dropout_needs_a_key_and_differs_between_rows(name, batch_norm, key):
+    net = build(name, dropout=0.5, batch_norm=batch_norm, key=key)
+    x = jnp.ones(3)
+    assert np.array_equal(net(x), net(x))
+    assert not np.allclose(net(x), net(x, key=key))
+    ys, _ = net.forward_batch(jnp.stack([x, x, -x]), key=key)
+    assert not np.allclose(ys[0], ys[1])
+
+
+def test_dropout_keeps_the_mean(key):
+    net = eqx.tree_at(
+        lambda n: (n.hidden[0].weight, n.hidden[0].bias, n.output.weight),
+        MLP(1, 1, 400, 1, activation="relu", dropout=0.25, key=key),
+        (jnp.zeros((400, 1)), jnp.ones(400), jnp.ones((1, 400)) / 400),
+    )
+    ys, _ = net.forward_batch(jnp.zeros((100, 1)), key=key)
+    assert abs(jnp.mean(ys) - 1.0) < 0.01
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batch_norm_after_start_answers_as_the_batch_did(name, key):
+    net = build(name, batch_norm=True, key=key)
+    xs = 3.0 * jax.random.normal(key, (40, 3)) + 1.0
+    ys, after = net.forward_batch(xs, start=True)
+    assert np.allclose(jax.vmap(after)(xs), ys, atol=1e-10)
+    assert not np.allclose(jax.vmap(net)(xs), ys)
+
+
+def test_batch_norm_statistics():
+    norm = BatchNorm1d(2)
+    xs = jnp.array([[1.0, 10.0], [3.0, 30.0]])
+    ys, moved = norm.forward_batch(xs)
+    assert np.allclose(ys, [[-1.0, -1.0], [1.0, 1.0]], atol=1e-4)
+    assert np.allclose(moved.mean.value, [0.1 * 2.0, 0.1 * 20.0])
+    assert np.allclose(moved.var.value, [0.9 + 0.1 * 1.0, 0.9 + 0.1 * 100.0])
+    _, started = norm.forward_batch(xs, start=True)
+    assert np.allclose(started.mean.value, [2.0, 20.0])
+    assert np.allclose(started.var.value, [1.0, 100.0])
+
+
+def test_batch_norm_gradient_passes_through_the_statistics():
+    norm = BatchNorm1d(1)
+    xs = jnp.array([[0.3], [1.0], [-2.0]])
+    grads = jax.grad(lambda xs: norm.forward_batch(xs)[0][0, 0])(xs)
+    # Shifting all rows together changes nothing, which holds only if the mean is followed.
+    assert abs(jnp.sum(grads)) < 1e-10
+    assert jnp.abs(grads[1, 0]) > 1e-3
+
+
+def test_statistics_do_not_train_and_carry_no_gradient():
+    norm = BatchNorm1d(2)
+    trainable, fixed = partition(norm)
+    assert len(jax.tree.leaves(trainable)) == 2
+    assert len(jax.tree.leaves(fixed)) == 2
+    grads = jax.grad(lambda xs: jnp.sum(norm.forward_batch(xs)[1].mean.value))(jnp.ones((3, 2)))
+    assert np.array_equal(grads, np.zeros((3, 2)))
+
+
+def test_highway_with_closed_gates_carries_its_input(key):
+    net = build("highway", key=key)
+    closed = [layer.bias.at[8:].set(-1e3) for layer in net.layers]
+    net = eqx.tree_at(lambda n: [layer.bias for layer in n.layers], net, closed)
+    x = jnp.array([0.5, -1.0, 2.0])
+    assert np.allclose(net(x), net.output(net.projection(x)), atol=1e-12)
+
+
+def test_highway_gates_start_mostly_closed(key):
+    for layer in Highway(3, 4, 8, 2, key=key).layers:
+        assert (layer.bias[8:] < 0).all()
+
+
+def test_residual_without_blocks_output_is_the_skip_path(key):
+    net = build("residual", key=key)
+    silent = [jnp.zeros_like(second.weight) for _, second in net.blocks]
+    zeros = [jnp.zeros_like(second.bias) for _, second in net.blocks]
+    net = eqx.tree_at(lambda n: [second.weight for _, second in n.blocks], net, silent)
+    net = eqx.tree_at(lambda n: [second.bias for _, second in n.blocks], net, zeros)
+    x = jnp.array([0.5, -1.0, 2.0])
+    assert np.allclose(net(x), net.output(jax.nn.silu(net.projection(x))), atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [MLP, Highway, Residual])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"in_dim": 0}, "in_dim >= 1"),
+        ({"width": 0}, "width >= 1"),
+        ({"depth": -1}, "depth >= 0"),
+        ({"activation": "step"}, "activations"),
+        ({"dropout": 1.0}, "dropout"),
+    ],
+)
+def test_impossible_settings_say_so(make, settings, message, key):
+    with pytest.raises(ValueError, match=message):
+        make(**({"in_dim": 2, "out_dim": 2, "width": 4, "depth": 1} | settings), key=key)
+
+
+def test_unknown_network_lists_the_known(key):
+    with pytest.raises(ValueError, match="highway.*mlp.*residual"):
+        network("transformer", 2, 2, 4, 1, key=key)

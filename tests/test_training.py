@@ -1,0 +1,195 @@
+"""Training: deterministic, guarded, compiled once, exact where the optimum is known."""
+
+import logging
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from diglm import Flow, Hybrid, flows
+from diglm.bases import Normal
+from diglm.bijections import Affine, BatchNorm, Chain, Identity
+from diglm.heads import make_head
+from diglm.objectives import JointObjective, virtual_adversarial_divergence
+from diglm.training import NonFiniteTrainingWarning, Settings, bucket, fit, pad
+from diglm.training.settings import Schedule
+from diglm.types import Batch
+
+
+def rows_of(n=300, dim=2, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, dim))
+    y = (x[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(np.int32)
+    return Batch(x, y, np.ones(n, bool), np.ones(n))
+
+
+def small_model(dim=2, seed=0):
+    bijection = flows.coupling(dim, n_blocks=2, width=8, depth=1, key=jax.random.key(seed))
+    return Hybrid(Flow(bijection), make_head("categorical", dim, n_classes=2))
+
+
+SHORT = Settings(n_epochs=3, batch_size=64, patience=None)
+
+
+def leaves(model):
+    return np.concatenate([np.ravel(a) for a in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))])
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
+    runs = [
+        leaves(fit(small_model(), rows_of(), objective=JointObjective(), settings=SHORT, seed=s).model)
+        for s in (1, 1, 2)
+    ]
+    assert np.array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+def test_an_epoch_compiles_once_for_tables_of_similar_size(caplog):
+    with jax.log_compiles(), caplog.at_level(logging.WARNING, logger="jax"):
+        for n in (290, 300, 310):
+            fit(small_model(), rows_of(n), objective=JointObjective(0.7), settings=SHORT)
+    compiled = [r for r in caplog.records if "Finished XLA compilation of jit(run_epoch)" in r.getMessage()]
+    assert len(compiled) <= 1
+
+
+def test_a_sharp_discriminative_fit_reaches_logistic_regression():
+    rows = rows_of(400)
+    model = Hybrid(Flow(Identity(2)), make_head("categorical", 2, n_classes=2))
+    settings = Settings(n_epochs=400, batch_size=400, learning_rate=0.05, averaging=0.0, patience=None)
+    head = fit(model, rows, objective=JointObjective(0.0), settings=settings).model.head
+    exact = LogisticRegression(C=1e12, tol=1e-10).fit(rows.x, rows.y)
+    ours = np.asarray(head.weight[1] - head.weight[0])
+    assert np.allclose(ours, exact.coef_[0], rtol=1e-2)
+
+
+def test_volume_weight_is_the_weighted_joint_under_a_narrower_base():
+    # max over a of  -a^2/2 + v log a  for x ~ N(0, 1) is a^2 = v: the features have variance v.
+    v = 0.3
+    x = np.random.default_rng(0).normal(size=(2000, 1))
+    x = (x - x.mean()) / x.std()
+    rows = Batch(x, np.zeros(2000), np.zeros(2000, bool), np.ones(2000))
+    model = Hybrid(
+        Flow(Affine(jnp.zeros(1), jnp.zeros(1)), Normal(1, variance=v)), make_head("gaussian", 1)
+    )
+    settings = Settings(n_epochs=150, batch_size=2048, learning_rate=0.05, averaging=0.0, patience=None)
+    fitted = fit(model, rows, objective=JointObjective(v), settings=settings).model
+    z = jax.vmap(fitted.flow.bijection.forward)(jnp.asarray(x))
+    assert np.isclose(np.var(z), v, rtol=0.03)
+
+
+def test_unlabelled_rows_add_their_density_only():
+    rows, objective = rows_of(8), JointObjective(0.5)
+    half = rows._replace(labelled=np.arange(8) < 4)
+    other = half._replace(y=np.where(np.arange(8) < 4, rows.y, 1 - rows.y))
+    model = small_model()
+    key = jax.random.key(0)
+    loss = objective(model, Batch(*map(jnp.asarray, half)), key=key)[0]
+    assert loss == objective(model, Batch(*map(jnp.asarray, other)), key=key)[0]
+    outputs = jax.vmap(model)(jnp.asarray(rows.x))
+    log_py = jax.vmap(lambda r, y: r.log_prob(y))(outputs.response, jnp.asarray(rows.y))
+    expected = -(np.sum(log_py[:4]) + 0.5 * np.sum(outputs.log_px)) / 8
+    assert np.isclose(loss, expected)
+
+
+def test_padding_and_weights_do_not_leak():
+    rows, objective, model = rows_of(10), JointObjective(), small_model()
+    key = jax.random.key(0)
+    padded = pad(rows, 16)
+    assert np.isclose(
+        objective(model, Batch(*map(jnp.asarray, rows)), key=key)[0],
+        objective(model, Batch(*map(jnp.asarray, padded)), key=key)[0],
+    )
+    assert [bucket(n) for n in (1, 128, 129, 1000)] == [128, 128, 256, 1024]
+
+
+def test_non_finite_rows_are_skipped_counted_and_stop_with_the_last_good_state():
+    rows = rows_of(256)
+    x = rows.x.copy()
+    x[:3] = np.inf
+    settings = Settings(n_epochs=2, batch_size=16, patience=None)
+    result = fit(small_model(), rows._replace(x=x), objective=JointObjective(), settings=settings)
+    assert 2 <= result.skipped_steps <= 6
+    assert np.all(np.isfinite(leaves(result.model)))
+    everywhere = rows._replace(x=np.full_like(rows.x, np.nan))
+    with pytest.raises(FloatingPointError, match="never reached a finite loss"), pytest.warns(
+        NonFiniteTrainingWarning
+    ):
+        fit(small_model(), everywhere, objective=JointObjective(), settings=settings)
+
+
+def test_early_stopping_keeps_the_best_epoch():
+    rows, held = rows_of(64), rows_of(64, seed=9)
+    held = held._replace(y=1 - held.y)  # what is learned makes the held-out rows worse
+    settings = Settings(n_epochs=40, batch_size=64, learning_rate=0.05, patience=4)
+    result = fit(small_model(), rows, objective=JointObjective(0.0), validation=held, settings=settings)
+    losses = [record["val_loss"] for record in result.history]
+    assert result.stopped == "patience"
+    assert len(losses) <= int(np.argmin(losses)) + 5
+    outputs = jax.vmap(result.model)(jnp.asarray(held.x))
+    log_py = jax.vmap(lambda r, y: r.log_prob(y))(outputs.response, jnp.asarray(held.y))
+    assert np.isclose(-np.mean(log_py), min(losses), atol=1e-6)
+
+
+def test_batch_norm_statistics_move_in_training_and_stand_still_after():
+    rows = rows_of(256)
+    rows = rows._replace(x=3.0 + 2.0 * rows.x)
+    bijection = Chain([BatchNorm(2), flows.coupling(2, n_blocks=1, width=4, depth=1, batch_norm=True, key=jax.random.key(0))])
+    model = Hybrid(Flow(bijection), make_head("categorical", 2, n_classes=2))
+    settings = Settings(n_epochs=10, batch_size=32, patience=None)
+    fitted = fit(model, rows, objective=JointObjective(), settings=settings).model
+    assert np.allclose(fitted.flow.bijection.layers[0].mean.value, 3.0, atol=0.8)
+    one = fitted(jnp.asarray(rows.x[0])).log_px
+    many = jax.vmap(fitted)(jnp.asarray(rows.x[:5])).log_px[0]
+    assert np.isclose(one, many)
+
+
+def test_schedule_rises_falls_and_anneals():
+    schedule = Schedule.of(Settings(learning_rate=1.0, warmup=0.1, emphasis=10.0, emphasis_share=0.5), 100)
+    rates = [float(schedule.rate_at(jnp.asarray(float(s)))) for s in range(101)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == pytest.approx(1.0, abs=1e-3)
+    assert rates[-1] == pytest.approx(0.01)
+    assert np.all(np.diff(rates[11:]) <= 0)
+    assert float(schedule.emphasis_at(jnp.asarray(0.0))) == pytest.approx(10.0)
+    assert float(schedule.emphasis_at(jnp.asarray(25.0))) == pytest.approx(10**0.5)
+    assert float(schedule.emphasis_at(jnp.asarray(99.0))) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("bad", [{"n_epochs": 0}, {"learning_rate": float("nan")}, {"averaging": 1.0}, {"patience": 0}])
+def test_impossible_settings_name_the_setting(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Settings(**bad)
+
+
+def test_no_positive_weight_is_an_error():
+    rows = rows_of(8)
+    with pytest.raises(ValueError, match="positive weight"):
+        fit(small_model(), rows._replace(weight=np.zeros(8)), objective=JointObjective())
+
+
+def test_virtual_adversarial_step_finds_the_sensitive_direction():
+    head = make_head("categorical", 3, n_classes=2)
+    head = eqx.tree_at(lambda h: h.weight, head, jnp.array([[0.0, 0, 0], [5.0, 0.1, 0]]))
+    model = Hybrid(Flow(Identity(3)), head)
+    xs = jnp.zeros((20, 3))
+    worst = virtual_adversarial_divergence(model, xs, radius=0.1, key=jax.random.key(0))
+    p, q = 0.5, 1 / (1 + np.exp(0.5))
+    exact = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
+    assert np.allclose(worst, exact, rtol=0.05)
+
+
+def test_semi_supervised_terms_enter_the_loss():
+    rows = Batch(*map(jnp.asarray, rows_of(16)))._replace(labelled=jnp.arange(16) < 4)
+    model, key = small_model(), jax.random.key(0)
+    plain = JointObjective(0.1)(model, rows, key=key)[0]
+    entropy = JointObjective(0.1, entropy_weight=2.0)(model, rows, key=key)[0]
+    assert np.isclose(entropy - plain, 2.0 * np.log(2) * 12 / 16)  # an untrained head is uniform
+
+
+def test_history_has_one_record_an_epoch():
+    result = fit(small_model(), rows_of(200), objective=JointObjective(), settings=SHORT)
+    assert len(result.history) == 3
+    assert {"loss", "log_px", "log_py", "skill", "seconds", "epoch"} <= set(result.history[0])
