@@ -3,6 +3,11 @@
 The hook must be in place before `diglm` is first imported, so nothing here imports it.
 """
 
+import os
+
+# Tests compile hundreds of small programs and run each once: compile quickly, run slowly.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import hypothesis
 import jax
 import jaxtyping

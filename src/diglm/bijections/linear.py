@@ -40,7 +40,7 @@ class LULinear(AbstractBijection):
         if dim < 1:
             raise ValueError(f"LULinear needs dim >= 1; got {dim}.")
         rotation, _ = np.linalg.qr(generator(key).normal(size=(dim, dim)))
-        p, lower, upper = lu(rotation)
+        p, lower, upper = lu(rotation)  # pyright: ignore[reportAssignmentType]
         diagonal = np.diag(upper)
         self.rows = Buffer(jnp.asarray(np.argmax(p, axis=1)))
         self.lower, self.upper = jnp.asarray(p @ lower, float), jnp.asarray(upper, float)
@@ -82,9 +82,7 @@ class LULinear(AbstractBijection):
         matrix = np.linalg.inv(factor) / scale
         diagonal = np.diag(matrix)
         log_scale = np.clip(np.log(diagonal), -0.99 * LOG_SCALE_BOUND, 0.99 * LOG_SCALE_BOUND)
-        return cls._from_parts(
-            matrix / diagonal, log_scale, -matrix @ mean, np.arange(xs.shape[1])
-        )
+        return cls._from_parts(matrix / diagonal, log_scale, -matrix @ mean, np.arange(xs.shape[1]))
 
     @classmethod
     def _from_parts(

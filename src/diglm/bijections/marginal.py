@@ -45,7 +45,9 @@ class MarginalMap(AbstractBijection):
     out_shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, columns: "list[Column]", n_knots: int):
-        x, z, slope = (np.stack(rows) for rows in zip(*(_pad(c, n_knots) for c in columns), strict=True))
+        x, z, slope = (
+            np.stack(rows) for rows in zip(*(_pad(c, n_knots) for c in columns), strict=True)
+        )
         self.x, self.width = Buffer(jnp.asarray(x[:, :-1])), Buffer(jnp.asarray(np.diff(x)))
         self.z, self.height = Buffer(jnp.asarray(z[:, :-1])), Buffer(jnp.asarray(np.diff(z)))
         self.slope = Buffer(jnp.asarray(slope))
@@ -108,7 +110,9 @@ class Tail(eqx.Module):
     gain: Buffer
 
     def __init__(self, rows: list[tuple[float, float, float, float]]):
-        x, z, slope, tau = (np.array(values, dtype=np.float64) for values in zip(*rows, strict=True))
+        x, z, slope, tau = (
+            np.array(values, dtype=np.float64) for values in zip(*rows, strict=True)
+        )
         self.x, self.z = Buffer(jnp.asarray(x)), Buffer(jnp.asarray(z))
         self.tau, self.gain = Buffer(jnp.asarray(tau)), Buffer(jnp.asarray(slope * tau))
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -21,15 +20,14 @@ class Permute(AbstractBijection):
     out_shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, indices: Sequence[int] | np.ndarray | Int[Array, " dim"]):
-        if not isinstance(indices, jax.core.Tracer):  # inside vmap there are no values to check
-            values = np.asarray(indices)
-            if values.ndim != 1 or not np.array_equal(np.sort(values), np.arange(values.size)):
-                raise ValueError(
-                    f"Permute needs each of 0, ..., dim - 1 once, in any order; got {indices}."
-                )
-        indices = jnp.asarray(indices)
-        self.indices, self.inverse_indices = Buffer(indices), Buffer(jnp.argsort(indices))
-        self.in_shape = self.out_shape = indices.shape
+        values = np.asarray(indices)
+        if values.ndim != 1 or not np.array_equal(np.sort(values), np.arange(values.size)):
+            raise ValueError(
+                f"Permute needs each of 0, ..., dim - 1 once, in any order; got {indices}."
+            )
+        self.indices = Buffer(jnp.asarray(values))
+        self.inverse_indices = Buffer(jnp.asarray(np.argsort(values)))
+        self.in_shape = self.out_shape = values.shape
 
     def forward_and_log_det(
         self, x: Float[Array, " dim"], *, key: Key | None = None

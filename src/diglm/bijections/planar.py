@@ -16,11 +16,12 @@ NEWTON_STEPS = 3
 
 
 class Planar(AbstractBijection):
-    r"""$z = x + \hat u \tanh(w^T x + b)$, where $\hat u$ is u moved along w so that $w^T \hat u > -1$.
+    r"""$z = x + \hat u \tanh(w^T x + b)$, with $\hat u$ near u and $w^T \hat u > -1$.
 
-    $w^T \hat u = m(w^T u)$ with $m(a) = (1 - \epsilon) \log(1 + (e - 1) e^a) - 1 + \epsilon$;
-    unlike the map in the paper, $m(0) = 0$, so a layer with $u = 0$ is the identity. The inverse
-    solves $a + w^T \hat u \tanh(a + b) = w^T z$ for $a = w^T x$; the left side increases in a.
+    $\hat u$ is u moved along w until $w^T \hat u = m(w^T u)$, where
+    $m(a) = (1 - \epsilon) \log(1 + (e - 1) e^a) - 1 + \epsilon$; unlike the map in the paper,
+    $m(0) = 0$, so a layer with $u = 0$ is the identity. The inverse solves
+    $a + w^T \hat u \tanh(a + b) = w^T z$ for $a = w^T x$; the left side increases in a.
 
     Reference: Rezende and Mohamed (2015), https://arxiv.org/abs/1505.05770
     """
@@ -34,9 +35,10 @@ class Planar(AbstractBijection):
     def __init__(self, dim: int, *, key: Key):
         if dim < 1:
             raise ValueError(f"Planar needs dim >= 1; got {dim}.")
-        w, u = generator(key).normal(size=(2, dim)) / math.sqrt(dim)
+        rng = generator(key)
+        w, u = rng.normal(size=(2, dim)) / math.sqrt(dim)
         self.w, self.u = jnp.asarray(w, float), jnp.asarray(0.1 * u, float)
-        self.b = jnp.asarray(generator(key).normal(), float)
+        self.b = jnp.asarray(rng.normal(), float)
         self.in_shape = self.out_shape = (dim,)
 
     def forward_and_log_det(
@@ -52,7 +54,7 @@ class Planar(AbstractBijection):
         return z - u * bend, -jnp.log(_derivative(bend, slope))
 
     def _direction(self) -> tuple[Array, Array]:
-        """The constrained direction, and $1 + w^T \\hat u$: the slope where the bend is steepest."""
+        r"""The constrained direction, and $1 + w^T \hat u$, the slope in the middle of the bend."""
         overlap, square = jnp.dot(self.w, self.u), jnp.sum(jnp.square(self.w))
         slope = jax.nn.softplus(overlap + math.log(math.e - 1.0))
         slope = LEAST_SLOPE + (1.0 - LEAST_SLOPE) * slope
@@ -61,12 +63,12 @@ class Planar(AbstractBijection):
 
 
 def _derivative(bend: Array, slope: Array) -> Array:
-    """$1 + w^T \\hat u \\tanh'$ without cancellation, from $\\tanh' = 1 - \\tanh^2$."""
+    r"""$1 + w^T \hat u \tanh'$ without cancellation, from $\tanh' = 1 - \tanh^2$."""
     return jnp.square(bend) + (1.0 - jnp.square(bend)) * slope
 
 
 def _solve(target: Array, slope: Array) -> Array:
-    """The root $c$ of $c + (slope - 1) \\tanh(c) = target$.
+    r"""The root $c$ of $c + (slope - 1) \tanh(c) = target$.
 
     Halving the bracket cannot fail but is slow, Newton's steps are fast but need a close start.
     The last of them alone carries gradients, which by the implicit function theorem suffices.
@@ -84,9 +86,7 @@ def _solve(target: Array, slope: Array) -> Array:
         return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
     reach = jnp.abs(fixed_slope - 1.0)
-    low, high = jax.lax.fori_loop(
-        0, HALVINGS, halve, (fixed_target - reach, fixed_target + reach)
-    )
+    low, high = jax.lax.fori_loop(0, HALVINGS, halve, (fixed_target - reach, fixed_target + reach))
     c = 0.5 * (low + high)
     for _ in range(NEWTON_STEPS - 1):
         c = jnp.clip(newton(c, fixed_target, fixed_slope), low, high)

@@ -124,7 +124,7 @@ def rational_quadratic_inverse(
     # Positive for a monotone spline; the floor only meets rounding. This form of the root does
     # not cancel when a is near zero.
     root = jnp.sqrt(jnp.maximum(jnp.square(b) - 4.0 * a * c, jnp.finfo(y.dtype).tiny))
-    share = jnp.clip(-2.0 * c / (b + root), 0.0, 1.0)
+    share = -2.0 * c / (b + root)  # not clipped: at a knot that would halve the gradient
     cross = share * (1.0 - share)
     x = left + width * share
     return x, _log_slope(share, mean, slope_0, slope_1, cross, mean + bend * cross)

@@ -99,7 +99,7 @@ class AbstractHybridEstimator(BaseEstimator):
             self.entropy_weight,
             self.vat_weight,
             self.vat_radius,
-            n_rows=len(train),
+            n_rows=float(len(train)),
         )
         settings = Settings(
             n_epochs=sizes.n_epochs,

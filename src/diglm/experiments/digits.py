@@ -49,9 +49,8 @@ def run(config: Config, out_dir: Path, console: Console | None = None) -> dict[s
     started = time.perf_counter()
     xs, ys = load_digits(return_X_y=True)
     xs = xs.astype(int)
-    x_train, x_test, y_train, y_test = train_test_split(
-        xs, ys, test_size=config.test_size, stratify=ys, random_state=0
-    )
+    parts = train_test_split(xs, ys, test_size=config.test_size, stratify=ys, random_state=0)
+    x_train, x_test, y_train, y_test = map(np.asarray, parts)
     console.print(f"Training on {len(x_train):,} handwritten digits.")
     before_fit = time.perf_counter()
     model = HybridClassifier(

@@ -240,9 +240,14 @@ def _counterfactuals(model: HybridClassifier, familiar: Group, y_test: np.ndarra
         left + [(None, "", False)] + right
         for left, right in zip(tiles[::2], tiles[1::2], strict=True)
     ]
-    images, captions, framed = ([[tile[k] for tile in row] for row in rows] for k in range(3))
     figure, axes = new_grid(len(rows), len(rows[0]), caption_lines=3)
-    image_grid(axes, images, top=TOP, captions=captions, framed=framed)
+    image_grid(
+        axes,
+        [[image for image, _, _ in row] for row in rows],
+        top=TOP,
+        captions=[[caption for _, caption, _ in row] for row in rows],
+        framed=[[refused for _, _, refused in row] for row in rows],
+    )
     return embed(figure, "Digits before and after the smallest change of answer.", vector=False)
 
 

@@ -35,7 +35,8 @@ class Config:
 def run(config: Config, path: Path) -> None:
     """Train, evaluate on a grid, and save the picture to `path` (PNG, SVG or PDF)."""
     require_matplotlib()
-    x_train, y_train = make_moons(config.n_rows, noise=config.noise, random_state=config.seed)
+    rows_and_classes = make_moons(config.n_rows, noise=config.noise, random_state=config.seed)
+    x_train, y_train = (np.asarray(part) for part in rows_and_classes)
     model = HybridClassifier(
         n_blocks=config.n_blocks,
         width=config.width,

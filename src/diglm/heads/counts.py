@@ -71,9 +71,9 @@ class NegativeBinomialFamily(AbstractFamily):
         return _count_start(NegativeBinomialFamily(log_dispersion, self.link), y)
 
     def log_prob_bound(self, y: ArrayLike) -> Scalar:
-        y = jnp.asarray(y, dtype=float)
-        counted, log_alpha = jnp.where(y > 0, y, 1.0), limit(self.log_dispersion())
-        peak = negative_binomial_peak(counted, log_alpha)
+        log_alpha = limit(self.log_dispersion())
+        y = jnp.asarray(y, log_alpha.dtype)
+        peak = negative_binomial_peak(jnp.where(y > 0, y, 1.0), log_alpha)
         return on_counts(y, peak, at_zero=jnp.zeros_like(y))
 
     def calibration(

@@ -112,18 +112,29 @@ class _Problem:
     def gradient(self, matrix: Float[Array, "outputs columns"]) -> Float[Array, "outputs columns"]:
         return jnp.where(self.free, jax.grad(self.value)(matrix), 0)
 
-    def hessian(self, matrix: Float[Array, "outputs columns"]) -> Float[Array, "size size"]:
-        """Second derivatives of the flattened matrix; one on the diagonal where not free."""
-        outputs, columns = matrix.shape
-        curvature = jax.vmap(jax.hessian(self.row_loss))(self.features @ matrix.T, self.ys)
-        curvature = (curvature * self.weights[:, None, None]).reshape(len(self.ys), -1)
+    def gradient_and_hessian(
+        self, matrix: Float[Array, "outputs columns"]
+    ) -> tuple[Float[Array, "outputs columns"], Float[Array, "size size"]]:
+        """Both, of the flattened matrix; the Hessian is one on the diagonal where not free."""
+
+        def slope(outputs, y):
+            slope = jax.grad(self.row_loss)(outputs, y)
+            return slope, slope
+
+        rows, (outputs, columns) = len(self.ys), matrix.shape
+        etas = self.features @ matrix.T
+        curvatures, slopes = jax.vmap(jax.jacfwd(slope, has_aux=True))(etas, self.ys)
+        gradient = (slopes * self.weights[:, None]).T @ self.features + self.ridge * matrix
         # One pair of outputs after the other: all at once would hold rows x pairs x columns.
-        blocks = jax.lax.map(lambda c: (self.features * c[:, None]).T @ self.features, curvature.T)
-        blocks = blocks.reshape(outputs, outputs, columns, columns)
+        blocks = jax.lax.map(
+            lambda c: (self.features * c[:, None]).T @ self.features,
+            (curvatures * self.weights[:, None, None]).reshape(rows, -1).T,
+        ).reshape(outputs, outputs, columns, columns)
         full = blocks.transpose(0, 2, 1, 3).reshape(matrix.size, matrix.size)
         free = self.free.ravel()
         full = jnp.where(free[:, None] & free[None, :], full, 0)
-        return full + jnp.diag(jnp.where(free, self.ridge.ravel(), 1))
+        full = full + jnp.diag(jnp.where(free, self.ridge.ravel(), 1))
+        return jnp.where(self.free, gradient, 0), full
 
     def head(self, matrix: Float[Array, "outputs columns"]) -> GLMHead:
         n_eta = self.low.size
@@ -136,39 +147,18 @@ class _Problem:
 
 
 def _minimise(problem: _Problem, max_steps: Array, tolerance: Scalar) -> Array:
-    shape, dtype = problem.start.shape, problem.start.dtype
+    dtype = problem.start.dtype
     eps = jnp.finfo(dtype).eps
-    dense = problem.start.size <= _DENSE_PARAMETERS
     total = jnp.maximum(jnp.sum(problem.weights), 1)
-    moments = jnp.broadcast_to((problem.weights @ problem.features**2)[None, :], shape)
-
-    def curvature(matrix):
-        return problem.hessian(matrix) if dense else None
-
-    def solve(matrix, gradient, hessian, damping):
-        if dense:
-            diagonal = jnp.abs(jnp.diag(hessian))
-            diagonal = jnp.maximum(diagonal, eps * jnp.max(diagonal))
-            factor = jax.scipy.linalg.cho_factor(hessian + jnp.diag(damping * diagonal))
-            return jax.scipy.linalg.cho_solve(factor, gradient.ravel()).reshape(shape)
-        diagonal = moments + problem.ridge + eps * jnp.max(moments)
-
-        def product(v):
-            v = jnp.where(problem.free, v, 0)
-            curved = jax.jvp(problem.gradient, (matrix,), (v,))[1]
-            return curved + damping * diagonal * v
-
-        return jax.scipy.sparse.linalg.cg(
-            product, gradient, tol=1e-4, maxiter=200, M=lambda v: v / diagonal
-        )[0]
+    newton_step = _dense_step if problem.start.size <= _DENSE_PARAMETERS else _iterative_step
 
     def keep_going(state):
-        _, _, _, _, _, step, done = state
+        _, _, _, step, done = state
         return (step < max_steps) & ~done
 
     def step(state):
-        matrix, value, gradient, hessian, damping, n, _ = state
-        move = solve(matrix, gradient, hessian, damping)
+        matrix, value, damping, n, _ = state
+        move, gradient = newton_step(problem, matrix, damping)
         trial = matrix - move
         new = problem.value(trial)
         # Rounding of the sum must not refuse the last, tiny steps. NaN compares as refused.
@@ -176,14 +166,32 @@ def _minimise(problem: _Problem, max_steps: Array, tolerance: Scalar) -> Array:
         promise = 0.5 * jnp.sum(gradient * move)
         converged = (promise <= tolerance * total) & (damping <= 1e-2)
         damping = jnp.where(better, jnp.maximum(0.1 * damping, 8 * eps), 10 * damping)
-        matrix, value, gradient, hessian = jax.lax.cond(
-            better,
-            lambda: (trial, new, problem.gradient(trial), curvature(trial)),
-            lambda: (matrix, value, gradient, hessian),
-        )
-        return matrix, value, gradient, hessian, damping, n + 1, converged | (damping > 1e12)
+        matrix, value = jnp.where(better, trial, matrix), jnp.where(better, new, value)
+        return matrix, value, damping, n + 1, converged | (damping > 1e12)
 
     x = problem.start
-    start = (x, problem.value(x), problem.gradient(x), curvature(x))
-    counters = (jnp.asarray(1e-3, dtype), jnp.asarray(0, jnp.int32), jnp.asarray(False))
-    return jax.lax.while_loop(keep_going, step, start + counters)[0]
+    start = x, problem.value(x), jnp.asarray(1e-3, dtype), jnp.asarray(0, jnp.int32)
+    return jax.lax.while_loop(keep_going, step, (*start, jnp.asarray(False)))[0]
+
+
+def _dense_step(problem: _Problem, matrix: Array, damping: Scalar) -> tuple[Array, Array]:
+    gradient, hessian = problem.gradient_and_hessian(matrix)
+    diagonal = jnp.abs(jnp.diag(hessian))
+    diagonal = jnp.maximum(diagonal, jnp.finfo(matrix.dtype).eps * jnp.max(diagonal))
+    factor = jax.scipy.linalg.cho_factor(hessian + jnp.diag(damping * diagonal))
+    move = jax.scipy.linalg.cho_solve(factor, gradient.ravel())
+    return move.reshape(matrix.shape), gradient
+
+
+def _iterative_step(problem: _Problem, matrix: Array, damping: Scalar) -> tuple[Array, Array]:
+    moments = jnp.broadcast_to((problem.weights @ problem.features**2)[None, :], matrix.shape)
+    diagonal = moments + problem.ridge + jnp.finfo(matrix.dtype).eps * jnp.max(moments)
+    gradient, curve = jax.linearize(problem.gradient, matrix)
+
+    def product(v):
+        return curve(jnp.where(problem.free, v, 0)) + damping * diagonal * v
+
+    move, _ = jax.scipy.sparse.linalg.cg(
+        product, gradient, tol=1e-4, maxiter=200, M=lambda v: v / diagonal
+    )
+    return move, gradient

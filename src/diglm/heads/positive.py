@@ -5,7 +5,6 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import polygamma
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.base import AbstractFamily, Bounded, Start
@@ -62,10 +61,13 @@ def _log_shape(ys: Array, weights: Array) -> Scalar:
     spread = gap > 1e-6  # one row, or a constant, tells nothing of the shape
     gap = jnp.where(spread, gap, 1.0)
     k = (3 - gap + jnp.sqrt((gap - 3) ** 2 + 24 * gap)) / (12 * gap)
+
+    def excess(k):  # log k - psi(k) - gap
+        return 0.5 / k - jax.jvp(stirling_error, (k,), (jnp.ones_like(k),))[1] - gap
+
     for _ in range(4):
-        _, slope = jax.jvp(stirling_error, (k,), (jnp.ones_like(k),))
-        excess = 0.5 / k - slope - gap  # log k - psi(k) - gap
-        k = 1 / (1 / k - excess / (k**2 * (polygamma(1, k) - 1 / k)))
+        value, slope = jax.jvp(excess, (k,), (jnp.ones_like(k),))
+        k = 1 / (1 / k + value / (k**2 * slope))
     return jnp.where(spread, jnp.log(k), 0.0)
 
 

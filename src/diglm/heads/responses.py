@@ -9,7 +9,6 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import digamma, gammaln
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from diglm.heads.base import AbstractResponse
@@ -92,16 +91,15 @@ class StudentT(AbstractResponse):
         return jnp.where(above, self.scale**2 * self.df / excess, jnp.inf)
 
     def entropy(self) -> Float[Array, "*batch"]:
-        half = 0.5 * (self.df + 1)
-        gap = digamma(half) - digamma(0.5 * self.df)
-        return half * gap - self._log_peak() + jnp.log(self.scale)
+        r"""$\tfrac{\nu + 1}{2} [\psi(\tfrac{\nu + 1}{2}) - \psi(\tfrac\nu2)] - \log p(\mu)$."""
+        _, gap = jax.jvp(_log_gamma_ratio, (self.df,), (jnp.full_like(self.df, 2.0),))
+        return 0.5 * (self.df + 1) * gap - self._log_peak() + jnp.log(self.scale)
 
     def draw(self, key: Key) -> Array:
         return self.loc + self.scale * jax.random.t(key, self.df, self.loc.shape, self.loc.dtype)
 
     def _log_peak(self) -> Float[Array, "*batch"]:
-        log_ratio = gammaln(0.5 * (self.df + 1)) - gammaln(0.5 * self.df)
-        return log_ratio - 0.5 * jnp.log(self.df * jnp.pi)
+        return _log_gamma_ratio(self.df) - 0.5 * jnp.log(self.df * jnp.pi)
 
 
 class Gamma(AbstractResponse):
@@ -246,13 +244,13 @@ class NegativeBinomial(AbstractResponse):
         r = jnp.exp(-log_alpha)
         counted = jnp.where(y > 0, y, 1.0)
         total, u = counted + r, limit(log_mu - jnp.log(counted), 0.6)
-        share = counted / total
-        # log((mu + r) / (y + r)), which has two forms: each keeps the digits the other loses.
-        change = share * jnp.expm1(u)
-        drop = change < -0.5
-        dropped = jnp.logaddexp(log_mu, -log_alpha) - jnp.log(total)
-        ratio = jnp.where(drop, dropped, jnp.log1p(jnp.where(drop, 0.0, change)))
-        positive = negative_binomial_peak(counted, log_alpha) - total * (ratio - share * u)
+        # The deviance y log[y (mu + r) / (mu (y + r))] + r log[(mu + r) / (y + r)]: near mu = y
+        # through log1p, and by plain logarithms where a ratio falls towards zero.
+        by_r, by_y = counted / total * jnp.expm1(u), r / total * jnp.expm1(-u)
+        plain = jnp.logaddexp(log_mu, -log_alpha) - jnp.log(total)
+        log_r = jnp.where(by_r < -0.5, plain, jnp.log1p(jnp.maximum(by_r, -0.5)))
+        log_y = jnp.where(by_y < -0.5, plain - u, jnp.log1p(jnp.maximum(by_y, -0.5)))
+        positive = negative_binomial_peak(counted, log_alpha) - counted * log_y - r * log_r
         return on_counts(y, positive, at_zero=-r * jnp.log1p(jnp.exp(log_mu + log_alpha)))
 
     @property
@@ -273,6 +271,13 @@ class NegativeBinomial(AbstractResponse):
         log_mu, log_alpha = limit(self.log_mean), limit(self.log_dispersion)
         log_gamma = jax.random.loggamma(key_rate, jnp.exp(-log_alpha), dtype=log_mu.dtype)
         return _draw_poisson(key_count, log_mu + log_alpha + log_gamma)
+
+
+def _log_gamma_ratio(df: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    # log Gamma((df + 1) / 2) - log Gamma(df / 2)
+    half = 0.5 * df
+    smooth = half * jnp.log1p(0.5 / half) + 0.5 * jnp.log(half) - 0.5
+    return smooth + stirling_error(half + 0.5) - stirling_error(half)
 
 
 def gamma_peak(

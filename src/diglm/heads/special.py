@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 LOG_2PI = 1.8378770664093453
@@ -22,7 +21,7 @@ IMPOSSIBLE = -1e30
 
 # Coefficients B_2k / (2k (2k - 1)) of x^(1 - 2k) in the Stirling series.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-_SERIES_FROM = 10.0  # the first term left out is below 1e-15 from here on
+_SERIES_FROM = 10  # the first term left out is below 1e-15 from here on
 
 _SUMMED = 64  # counts whose entropy terms are summed one by one; beyond, an integral
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(256)
@@ -31,15 +30,23 @@ _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(256)
 def stirling_error(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     r"""$s(x) = \log\Gamma(x) - (x - 1/2)\log x + x - \tfrac12\log 2\pi$ for $x > 0$.
 
-    Its derivative is $\psi(x) - \log x + 1/(2x)$, equally free of cancellation.
+    Its derivative is $\psi(x) - \log x + 1/(2x)$, equally free of cancellation. Only logarithms
+    and rational functions: a library's log-gamma is slow to compile once differentiated twice.
     """
-    small = jnp.minimum(x, _SERIES_FROM)
-    direct = gammaln(small) - (small - 0.5) * jnp.log(small) + small - 0.5 * LOG_2PI
-    inverse = 1 / jnp.maximum(x, _SERIES_FROM)
+    small = x < _SERIES_FROM
+    below = jnp.where(small, x, 1.0)
+    above = jnp.where(small, x + _SERIES_FROM, x)
+    inverse = 1 / above
     square, series = inverse * inverse, jnp.zeros_like(x)
     for coefficient in reversed(_STIRLING):
         series = series * square + coefficient
-    return jnp.where(x < _SERIES_FROM, direct, series * inverse)
+    # Gamma(x) = Gamma(x + 10) / (x (x + 1) ... (x + 9)) leads from small x into the series' range.
+    product = below
+    for step in range(1, _SERIES_FROM):
+        product = product * (below + step)
+    end = below + _SERIES_FROM
+    shift = (end - 0.5) * jnp.log(end) - (below - 0.5) * jnp.log(below) - _SERIES_FROM
+    return series * inverse + jnp.where(small, shift - jnp.log(product), 0.0)
 
 
 def exp_excess(u: Float[Array, "*batch"]) -> Float[Array, "*batch"]:

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from diglm.networks.base import AbstractNetwork
@@ -48,8 +49,7 @@ class Highway(AbstractNetwork):
         key_in, key_layers = split_key(key, 2)
         self.projection = linear(in_dim, width, scale=1.0, key=key_in)
         self.layers = tuple(
-            highway_layer(width, key=layer_key)
-            for layer_key in split_key(key_layers, depth)
+            highway_layer(width, key=layer_key) for layer_key in split_key(key_layers, depth)
         )
         self.norms = tuple(BatchNorm1d(width) for _ in range(depth if batch_norm else 0))
         self.output = linear(width, out_dim, scale=0.0, key=key)
@@ -79,5 +79,6 @@ class Highway(AbstractNetwork):
 def highway_layer(width: int, *, key: Key) -> eqx.nn.Linear:
     """One matrix for content and gate together: one product of twice the size is the faster."""
     layer = linear(width, 2 * width, key=key)
-    bias = layer.bias.at[width:].set(GATE_BIAS)
-    return eqx.tree_at(lambda layer: layer.bias, layer, bias)
+    bias = np.array(layer.bias)
+    bias[width:] = GATE_BIAS
+    return eqx.tree_at(lambda layer: layer.bias, layer, jnp.asarray(bias))

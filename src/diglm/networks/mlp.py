@@ -127,8 +127,6 @@ def check_settings(
         if value < least:
             raise ValueError(f"{name} needs {setting} >= {least}; got {value}.")
     if activation not in ACTIVATIONS:
-        raise ValueError(
-            f"{name} knows the activations {sorted(ACTIVATIONS)}; got {activation!r}."
-        )
+        raise ValueError(f"{name} knows the activations {sorted(ACTIVATIONS)}; got {activation!r}.")
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"{name} needs 0 <= dropout < 1; got {dropout}.")

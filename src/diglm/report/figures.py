@@ -189,21 +189,27 @@ def _set_log_density_scale(
     high = max(np.max(values) for values in groups)
     low = min(np.min(values) for values in groups)
     high += 0.02 * (high - np.min(near))
-    if low > -2 * knee:
+    if low > -4 * knee:
         return np.linspace(low, high, 71)
     decades = math.log10(-low / knee)
     # Both parts get about half of the axis. A decade is as long as `linscale` parts of the knee.
     axes.set_xscale("symlog", linthresh=knee, linscale=decades * knee / (high + knee))
     to_axis = axes.xaxis.get_transform()
-    ends = to_axis.transform(np.array([low, high]))
-    powers = range(math.floor(math.log10(-low)), math.ceil(math.log10(knee)) - 1, -1)
+    left, right = to_axis.transform(np.array([low, high]))
+    powers = range(math.floor(math.log10(knee)), math.floor(math.log10(-low)) + 1)
+    factors = (1, 2, 5) if low > -1e4 else (1,)
+    far = [-factor * 10.0**power for power in powers for factor in factors]
+    far = [tick for tick in far if low <= tick < -1.5 * knee]
     linear = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(-knee, high)
-    linear = linear[(linear > -knee) & (linear < high)]
-    axes.set_xticks(
-        [*(-(10.0**k) for k in powers), *linear],
-        [*(f"$-10^{{{k}}}$" for k in powers), *(f"{tick:g}".replace("-", "−") for tick in linear)],
-    )
+    ticks = [*sorted(far), *linear[(linear > -knee) & (linear < high)]]
+    axes.set_xticks(ticks, [_tick_label(tick) for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    edges = to_axis.inverted().transform(np.linspace(*ends, 71))
+    edges = to_axis.inverted().transform(np.linspace(left, right, 71))
     edges[[0, -1]] = low, high  # rounding must not lose the lowest row
     return edges
+
+
+def _tick_label(value: float) -> str:
+    if value <= -1e4:
+        return f"$-10^{{{math.log10(-value):.0f}}}$"
+    return f"{value:g}".replace("-", "−")

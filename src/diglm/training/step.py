@@ -65,7 +65,7 @@ def restore(model: Any, weights: Float[Array, " n"], fixed: Any) -> Any:
 
 
 def validation_terms(
-    model: Any, objective: JointObjective, rows: Batch, offsets: Float[Array, "n dim"]
+    model: Any, objective: JointObjective, rows: Batch, offsets: Float[Array, "n dim"] | None
 ) -> Terms:
     """The objective as users will see it: frozen statistics, centres for y, fixed offsets for x."""
 
@@ -118,8 +118,8 @@ def run_epoch(
     zero = jnp.zeros((), state.weights.dtype)
     before = state.skipped
     state, sums = jax.lax.fori_loop(0, n_steps, one_step, (state, Terms(zero, zero, zero, zero)))
-    counted = jnp.maximum(n_steps - (state.skipped - before), 1).astype(zero.dtype)
-    means = jax.tree.map(lambda total: total / counted, sums)
+    counted = (n_steps - (state.skipped - before)).astype(zero.dtype)
+    means = jax.tree.map(lambda total: total / counted, sums)  # NaN when no step was good
     if validation is None:
         return _keep_best(state, means.loss, always=True), means, None
     current = restore(model, state.average, state.fixed)

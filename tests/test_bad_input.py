@@ -1,0 +1,187 @@
+"""Wrong inputs of a tired person: a clear error, or a finite, refused answer; never a silent NaN."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from diglm import HybridClassifier, HybridRegressor
+
+TINY = dict(n_blocks=2, width=8, n_epochs=3, batch_size=64, random_state=0, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    return X, (X[:, 0] > 0).astype(int), X @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=200)
+
+
+@pytest.fixture(scope="module")
+def classifier(table):
+    return HybridClassifier(**TINY).fit(table[0], table[1])
+
+
+@pytest.fixture(scope="module")
+def regressor(table):
+    return HybridRegressor(**TINY).fit(table[0], table[2])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (lambda X: np.where(np.arange(3) == 1, np.inf, X), ValueError, "infinity|infinite"),
+        (lambda X: X[:0], ValueError, "0 sample"),
+        (lambda X: X[:, :0], ValueError, "0 feature"),
+        (lambda X: X[:, 0], ValueError, "Reshape your data"),
+        (lambda X: X[None], ValueError, "dim 3"),
+        (lambda X: X + 1j, ValueError, "Complex data not supported"),
+        (lambda X: sparse.csr_matrix(X), TypeError, "Sparse data"),
+        (lambda X: "a table", ValueError, ""),
+    ],
+)
+@pytest.mark.parametrize("kind", ["fit", "predict"])
+def test_no_table_is_a_clear_error(kind, spoil, error, message, table, classifier):
+    X, y, _ = table
+    with pytest.raises(error, match=message):
+        if kind == "fit":
+            HybridClassifier(**TINY).fit(spoil(X), y)
+        else:
+            classifier.predict(spoil(X))
+
+
+def test_wrong_width_names_both_numbers(classifier, table):
+    with pytest.raises(ValueError, match="X has 2 features, but HybridClassifier is expecting 3"):
+        classifier.predict(table[0][:, :2])
+
+
+def test_targets_that_cannot_be():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    with pytest.raises(ValueError, match="at least two classes.*1 class"):
+        HybridClassifier(**TINY).fit(X, np.zeros(50))
+    with pytest.raises(ValueError, match="HybridRegressor predicts numbers.*HybridClassifier"):
+        HybridRegressor(**TINY).fit(X, np.array(["a", "b"] * 25))
+    with pytest.raises(ValueError, match="infinity"):
+        HybridRegressor(**TINY).fit(X, np.full(50, np.inf))
+    with pytest.raises(ValueError, match="No training row has a label"):
+        HybridRegressor(**TINY).fit(X, np.full(50, np.nan))
+    with pytest.raises(ValueError, match="50 rows, but y has 49"):
+        HybridClassifier(**TINY).fit(X, np.zeros(49))
+    with pytest.raises(ValueError, match="NaN or None.*unlabelled"):
+        HybridClassifier(**TINY).fit(X, np.where(np.arange(50) < 3, np.nan, 1.0))
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        HybridRegressor(**TINY).fit(X, None)
+    with pytest.raises(ValueError, match="whole numbers y >= 0"):
+        HybridRegressor(head="poisson", **TINY).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="needs y > 0"):
+        HybridRegressor(head="gamma", **TINY).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="Unknown label type|continuous"):
+        HybridClassifier(**TINY).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"flow": "realnvp"}, "flow must be one of"),
+        ({"head": "softmax"}, "head must be one of"),
+        ({"n_blocks": 0}, "n_blocks must be a whole number"),
+        ({"width": "wide"}, "width must be a number or 'auto'"),
+        ({"learning_rate": -1.0}, "learning_rate must be a positive number"),
+        ({"generative_weight": -1}, "generative_weight must be a finite number"),
+        ({"generative_weight": float("nan")}, "generative_weight must be a finite number"),
+        ({"volume_weight": 0.0}, "volume_weight must be a finite number > 0"),
+        ({"validation_fraction": 1.5}, "validation_fraction must be a finite number"),
+        ({"reject": 2.0}, "reject must be a rate"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"patience": 0}, "patience"),
+    ],
+)
+def test_parameters_out_of_range_are_named(parameters, message, table):
+    with pytest.raises(ValueError, match=message):
+        HybridClassifier(**TINY | parameters).fit(table[0], table[1])
+
+
+def test_a_failed_fit_leaves_the_earlier_model_alone(table):
+    X, y, _ = table
+    model = HybridClassifier(**TINY).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="infinity|infinite"):
+        model.fit(np.full_like(X, np.inf), y)
+    assert np.array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("size", [1e6, 1e30, 1e300, -1e300, 1e-310])
+def test_extreme_rows_are_finite_refused_and_predicted_within_the_documented_range(
+    size, classifier, regressor, table
+):
+    X, _, y = table
+    rows = X[:20] * size
+    spread = y.max() - y.min()
+    for model in (classifier, regressor):
+        assert np.all(np.isfinite(model.score_samples(rows)))
+        assert np.all(np.isfinite(model.transform(rows)))
+        if abs(size) > 1:
+            assert model.rejects(rows).all()
+    mean, std = regressor.predict(rows, return_std=True)
+    assert np.all((mean >= y.min() - spread - 1e-6) & (mean <= y.max() + spread + 1e-6))
+    assert np.all(np.isfinite(std))
+    assert np.all(np.isfinite(classifier.predict_proba(rows)))
+
+
+@pytest.mark.parametrize("size", [1e30, 1e-30, 1e300, 1e-310])
+def test_training_on_extreme_units_works(size, table):
+    X, y, _ = table
+    model = HybridClassifier(**TINY).fit(X * size, y)
+    assert np.all(np.isfinite(model.score_samples(X * size)))
+    assert model.score(X * size, y) > 0.7
+
+
+def test_heavy_outliers_in_training_do_no_harm(table):
+    X, y, _ = table
+    X = X.copy()
+    X[::20, 1] = 1e12
+    model = HybridClassifier(**TINY).fit(X, y)
+    assert np.all(np.isfinite(model.score_samples(X)))
+    assert model.score(X, y) > 0.8
+
+
+def test_missing_and_extra_columns_are_named(table):
+    X, y, _ = table
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = HybridClassifier(**TINY).fit(frame, y)
+    with pytest.raises(ValueError, match="c"):
+        model.predict(frame[["a", "b"]])
+    with pytest.raises(ValueError, match="d"):
+        model.predict(frame.assign(d=1.0))
+
+
+def test_asking_before_fitting_says_so():
+    from sklearn.exceptions import NotFittedError
+
+    for ask in (
+        lambda m: m.predict(np.zeros((2, 2))),
+        lambda m: m.sample(2),
+        lambda m: m.save("x"),
+        lambda m: m.inverse_transform(np.zeros((2, 2))),
+    ):
+        with pytest.raises(NotFittedError):
+            ask(HybridClassifier())
+
+
+def test_features_and_counts_are_checked(classifier):
+    with pytest.raises(ValueError, match=r"shape \(rows, 3\)"):
+        classifier.inverse_transform(np.zeros((2, 4)))
+    with pytest.raises(ValueError, match="finite"):
+        classifier.inverse_transform(np.full((2, 3), np.nan))
+    with pytest.raises(ValueError, match="n must be a whole number"):
+        classifier.sample(0)
+    with pytest.raises(ValueError, match="one value or n"):
+        classifier.sample(3, y=[0, 1])
+
+
+def test_negative_and_zero_weights_are_refused(table):
+    X, y, _ = table
+    with pytest.raises(ValueError, match="[Nn]egative"):
+        HybridClassifier(**TINY).fit(X, y, sample_weight=-np.ones(200))
+    with pytest.raises(ValueError, match="zero for every row|positive"):
+        HybridClassifier(**TINY).fit(X, y, sample_weight=np.zeros(200))
