@@ -133,7 +133,7 @@ def test_a_hostile_description_is_refused(change, message, tmp_path, fitted):
 def test_a_deeply_nested_description_is_refused(tmp_path, fitted):
     def nest(_):
         content: dict = {"list": []}
-        for _ in range(500):
+        for _ in range(100):
             content = {"list": [content]}
         return {"format": 1, "content": content}
 

@@ -26,13 +26,13 @@ from diglm.heads import AbstractHead, fit_head
 from diglm.hybrid import Hybrid
 from diglm.objectives import JointObjective
 from diglm.selective import RejectRule, check_reject
-from diglm.training import ProgressBar, Settings, bucket, fit, pad
-from diglm.types import Batch
+from diglm.training import FitResult, ProgressBar, Settings, bucket, fit, pad
+from diglm.types import Batch, partition
 
 SCORING_OFFSETS = 8
 FEWEST_TO_CALIBRATE = 30
 LARGEST_EXACT_HEAD = 5_000  # weights; above, a Newton step would cost more than it gives
-STARTING_PENALTY = 1.0  # precision of the prior on the head's weights at the start
+HEAD_PRECISIONS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on its weights
 UNSEEN_LOG_MASS = -1e6  # nats per cell that training gave no meaning: always refused, yet finite
 
 
@@ -42,7 +42,7 @@ class AbstractHybridEstimator(BaseEstimator):
     encoder_: TableEncoder
     model_: Hybrid
     reject_rule_: RejectRule
-    history_: list[dict[str, float]]
+    history_: list[dict[str, float | int]]
 
     def __sklearn_tags__(self):
         """Missing values and strings are welcome."""
@@ -69,9 +69,12 @@ class AbstractHybridEstimator(BaseEstimator):
         """Fit encoder, hybrid, calibration and reject rule; attributes are set only on success."""
         self._check_numbers()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        encoder = TableEncoder.fit(X, relation)
+        encoder = TableEncoder.fit(X, relation, weights=(weights > 0).astype(float))
         encoded = encoder.encode(X, owner=type(self).__name__)
-        train, held_out = _split(len(ys), self.validation_fraction, strata, weights, seed)
+        fraction = self.validation_fraction
+        if fraction == "auto":
+            fraction = float(np.clip(200 / max(1, np.sum(weights > 0)), 0.1, 0.2))
+        train, held_out = _split(fraction, strata, weights, seed)
         values = encoded.values.astype(jnp.result_type(float))
         sizes = choose_sizes(self.get_params(deep=False), len(train), encoder.dim)
         variance = 1.0 if self.volume_weight is None else float(self.volume_weight)
@@ -90,7 +93,9 @@ class AbstractHybridEstimator(BaseEstimator):
         )
         rows = Batch(values, ys, labelled, weights)
         part = [Batch(*(column[i] for column in rows)) for i in (train, held_out)]
-        model = _with_fitted_head(model, part[0], fixed_offsets(encoder.dim, SCORING_OFFSETS))
+        fixed = len(jax.tree.leaves(partition((model.flow, model.completion))[0])) == 0
+        offsets = fixed_offsets(encoder.dim, SCORING_OFFSETS)
+        model = _with_fitted_head(model, *part, offsets, exactly=fixed)
         generative = (
             self.generative_weight / encoder.dim if self.volume_weight is None else variance
         )
@@ -108,7 +113,8 @@ class AbstractHybridEstimator(BaseEstimator):
             patience=sizes.patience,
         )
         with ProgressBar(settings.n_epochs, metric, self.verbose) as bar:
-            result = fit(
+            # With nothing to train but the head, its exact fit is the whole fit.
+            result = FitResult(model, stopped="exact") if fixed else fit(
                 model,
                 part[0],
                 objective=objective,
@@ -122,7 +128,8 @@ class AbstractHybridEstimator(BaseEstimator):
         self.fit_seconds_ = result.seconds
         self.n_epochs_ = len(result.history)
         seen = engine.evaluate(engine.look, self.model_, encoded.values, self._offsets)
-        self._calibrate(seen.z[held_out], part[1])
+        if not fixed:
+            self._calibrate(seen.z[held_out], part[1])
         log_px = self._in_user_units(seen.log_px, encoded)
         self.reject_rule_ = RejectRule.fit(
             self.reject, training=log_px[train], held_out=log_px[held_out], slack=self.slack
@@ -145,7 +152,8 @@ class AbstractHybridEstimator(BaseEstimator):
             _check_number(name, getattr(self, name), low=0.0)
         if self.volume_weight is not None:
             _check_number("volume_weight", self.volume_weight, low=0.0, open_low=True)
-        _check_number("validation_fraction", self.validation_fraction, low=0.0, high=0.9)
+        if self.validation_fraction != "auto":
+            _check_number("validation_fraction", self.validation_fraction, low=0.0, high=0.9)
 
     # ------------------------------------------------------------------ densities and refusal
 
@@ -335,8 +343,6 @@ class AbstractHybridEstimator(BaseEstimator):
     def _weights(self, X: Any, sample_weight: Any) -> np.ndarray:
         """Weights with mean one over the rows that have any."""
         weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-        if not np.any(weights > 0):
-            raise ValueError("sample_weight is zero for every row; at least one must be positive.")
         return weights / np.mean(weights[weights > 0])
 
     @abstractmethod
@@ -353,7 +359,7 @@ class AbstractHybridEstimator(BaseEstimator):
 
 
 def _split(
-    n: int, fraction: float, strata: np.ndarray | None, weights: np.ndarray, seed: int
+    fraction: float, strata: np.ndarray | None, weights: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows to train on and rows to hold out; classes keep their shares.
 
@@ -377,23 +383,67 @@ def _split(
     return np.sort(order[~held]), np.sort(order[held])
 
 
-def _with_fitted_head(model: Hybrid, rows: Batch, offsets: np.ndarray) -> Hybrid:
-    """The model with its head fitted, exactly, to the features of the untrained flow.
+def _with_fitted_head(
+    model: Hybrid, rows: Batch, held_out: Batch, offsets: np.ndarray, *, exactly: bool
+) -> Hybrid:
+    """The model with its head fitted by Newton's method to the features of the untrained flow.
 
     Training then sets out from a Gaussian copula and a GLM on its features instead of from a head
-    that knows nothing, and never returns anything worse on the held-out rows.
+    that knows nothing, and never returns anything worse on the held-out rows. `exactly` gives the
+    unpenalised GLM, to convergence. Otherwise the head gets the prior precision, of a few, that
+    suits the held-out rows best, and keeps it in training.
     """
-    head = model.head
-    known = np.flatnonzero(rows.labelled)
-    if head.weight.size > LARGEST_EXACT_HEAD or len(known) == 0:
+    if model.head.weight.size > LARGEST_EXACT_HEAD:
         return model
+    rows, held_out = (_features_of(model, part, offsets) for part in (rows, held_out))
+    if exactly:
+        return _with_head(model, _newton(model.head, rows, 0.0, max_steps=200, tolerance=1e-9))
+    judged = held_out if len(held_out.weight) >= FEWEST_TO_CALIBRATE else None
+    if judged is None:
+        return _with_head(model, _newton(model.head, rows, 1.0))
+    judged = pad(judged, bucket(len(judged.weight)))
+    fitted = [_newton(model.head, rows, precision) for precision in HEAD_PRECISIONS]
+    scores = [float(_log_likelihood(head, judged)) for head in fitted]
+    return _with_head(model, fitted[int(np.nanargmax(scores))])
+
+
+def _features_of(model: Hybrid, rows: Batch, offsets: np.ndarray) -> Batch:
+    """The rows that have labels, as features."""
+    known = np.flatnonzero(rows.labelled & (rows.weight > 0))
     rows = Batch(*(column[known] for column in rows))
+    if len(known) == 0:
+        return rows
     zs = engine.evaluate(engine.look, model, rows.x, offsets).z
-    rows = pad(rows._replace(x=zs.reshape(len(zs), -1)), bucket(len(known)))
-    l2 = STARTING_PENALTY
-    fitted = fit_head(head, rows.x, rows.y, weights=rows.weight, l2=l2, max_steps=30, tolerance=1e-5, warm_start=True)
-    finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in (fitted.weight, fitted.bias))
-    return eqx.tree_at(lambda m: m.head, model, fitted) if finite else model
+    return rows._replace(x=zs.reshape(len(zs), -1))
+
+
+def _newton(
+    head: AbstractHead, rows: Batch, l2: float, *, max_steps: int = 30, tolerance: float = 1e-5
+) -> AbstractHead:
+    rows = pad(rows, bucket(len(rows.weight)))
+    head = eqx.tree_at(lambda h: h.l2.value, head, jnp.full_like(head.l2.value, l2))
+    return fit_head(
+        head,
+        rows.x,
+        rows.y,
+        weights=rows.weight,
+        max_steps=max_steps,
+        tolerance=tolerance,
+        warm_start=True,
+    )
+
+
+def _with_head(model: Hybrid, head: AbstractHead) -> Hybrid:
+    """The model with that head, unless its fit went astray."""
+    finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in (head.weight, head.bias))
+    return eqx.tree_at(lambda m: m.head, model, head) if finite else model
+
+
+@eqx.filter_jit
+def _log_likelihood(head: AbstractHead, rows: Batch) -> jax.Array:
+    """Weighted sum of log p(y|z)."""
+    per_row = jax.vmap(lambda z, y: head(z).log_prob(y))(rows.x, rows.y)
+    return jnp.sum(rows.weight * jnp.where(rows.weight > 0, per_row, 0.0))
 
 
 def _started(head: AbstractHead, rows: Batch) -> AbstractHead:
@@ -413,9 +463,7 @@ def _best_calibration(head: AbstractHead, rows: Batch) -> AbstractHead:
     grid = jnp.exp(jnp.linspace(-1.2, 1.2, 61)).astype(rows.x.dtype)
 
     def likelihood(c):
-        changed = head.calibrated(c)
-        per_row = jax.vmap(lambda z, y: changed(z).log_prob(y))(rows.x, rows.y)
-        return jnp.sum(rows.weight * per_row) - 0.5 * jnp.square(jnp.log(c) / 0.3)
+        return _log_likelihood(head.calibrated(c), rows) - 0.5 * jnp.square(jnp.log(c) / 0.2)
 
     values = jax.lax.map(likelihood, grid)
     best = grid[jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))]

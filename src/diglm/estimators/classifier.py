@@ -27,7 +27,8 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
     values. Defaults need no tuning up to about 100,000 rows.
 
     Args:
-        flow: "auto", "coupling", "spline", "planar", "linear", "identity", or a bijection.
+        flow: "auto" (spline couplings), "coupling" (affine), "spline", "planar", "linear",
+            "identity", or a bijection.
         n_blocks: couplings (or planar layers) in the flow; "auto" chooses.
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
@@ -40,7 +41,8 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         n_epochs: passes over the rows at most; "auto" chooses.
         batch_size: rows a step; "auto" chooses.
         learning_rate: the highest rate of the schedule; "auto" chooses.
-        validation_fraction: share of rows held out to stop, to calibrate and to set the threshold.
+        validation_fraction: share of rows held out to stop, to calibrate and to set the threshold;
+            "auto" holds out 200 rows, within a tenth and a fifth of all.
         patience: epochs without improvement before stopping; "auto" chooses.
         reject: rate of familiar rows that may be refused (conformal), "minimum", or None.
         slack: nats subtracted from the threshold of the "minimum" rule.
@@ -67,7 +69,7 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         n_epochs: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float | str = "auto",
-        validation_fraction: float = 0.1,
+        validation_fraction: float | str = "auto",
         patience: int | str = "auto",
         reject: float | str | None = 0.01,
         slack: float = 0.0,
@@ -189,7 +191,7 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         for _ in range(MARGIN_DOUBLINGS):
             zs = np.stack(
                 [
-                    nearest_leading(z, weight, bias, code, m)
+                    nearest_leading(z, weight, bias, int(code), float(m))
                     for z, code, m in zip(before, codes, margins, strict=True)
                 ]
             )

@@ -93,7 +93,7 @@ def _encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         case np.generic():
             return _encode(value.item(), arrays)
         case jax.Array() | np.ndarray():
-            array = np.ascontiguousarray(value)
+            array = np.array(value, order="C")  # ascontiguousarray would add an axis to a scalar
             if array.dtype.kind in "OUS":
                 return {"strings": _encode(array.tolist(), arrays)}
             name = f"{len(arrays):04d}"

@@ -15,7 +15,7 @@ from diglm.estimators.sampling import features_given
 from diglm.heads import make_head
 
 HEADS = ("gaussian", "heteroscedastic", "student_t", "poisson", "negative_binomial", "gamma")
-DEFAULT_HEAD = "heteroscedastic"
+DEFAULT_HEAD = "student_t"
 
 
 class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
@@ -26,13 +26,14 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
     training range of y widened by one range on either side, however strange the input.
 
     Args:
-        flow: "auto", "coupling", "spline", "planar", "linear", "identity", or a bijection.
+        flow: "auto" (spline couplings), "coupling" (affine), "spline", "planar", "linear",
+            "identity", or a bijection.
         n_blocks: couplings (or planar layers) in the flow; "auto" chooses.
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
         dropout: rate on the features before the head, in training; "auto" chooses.
         head: "gaussian", "heteroscedastic", "student_t", "poisson", "negative_binomial", "gamma",
-            or "auto".
+            or "auto" (Student-t with its own scale a row).
         generative_weight: w of lambda = w / D, the weight of log p(x) in the objective; 0 trains
             the purely discriminative model.
         volume_weight: None, or the weight lambda of the log-determinant alone (the base density
@@ -40,7 +41,8 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
         n_epochs: passes over the rows at most; "auto" chooses.
         batch_size: rows a step; "auto" chooses.
         learning_rate: the highest rate of the schedule; "auto" chooses.
-        validation_fraction: share of rows held out to stop, to calibrate and to set the threshold.
+        validation_fraction: share of rows held out to stop, to calibrate and to set the threshold;
+            "auto" holds out 200 rows, within a tenth and a fifth of all.
         patience: epochs without improvement before stopping; "auto" chooses.
         reject: rate of familiar rows that may be refused (conformal), "minimum", or None.
         slack: nats subtracted from the threshold of the "minimum" rule.
@@ -66,7 +68,7 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
         n_epochs: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float | str = "auto",
-        validation_fraction: float = 0.1,
+        validation_fraction: float | str = "auto",
         patience: int | str = "auto",
         reject: float | str | None = 0.01,
         slack: float = 0.0,

@@ -3,7 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from diglm.heads.base import AbstractFamily, AbstractHead, AbstractResponse
+from diglm.heads.base import (
+    AbstractDiscreteFamily,
+    AbstractFamily,
+    AbstractHead,
+    AbstractResponse,
+)
 from diglm.heads.categorical import (
     BernoulliFamily,
     BernoulliHead,
@@ -60,6 +65,7 @@ def make_head(name: str, dim: int, **options: Any) -> GLMHead:
 __all__ = [
     "HEADS",
     "LINKS",
+    "AbstractDiscreteFamily",
     "AbstractFamily",
     "AbstractHead",
     "AbstractResponse",

@@ -100,8 +100,7 @@ class AbstractFamily(eqx.Module):
 
     `link` is a name and static; the dispersion is trained and shared by all examples. `links`
     lists the links that make sense, and `spreads` the predictors that stand for a spread: only
-    their bounds keep these finite, and `fit_head` applies the bounds of no others. Families of
-    discrete targets also offer `log_prob_bound(y)`, the largest log_prob over all predictors.
+    their bounds keep these finite, and `fit_head` applies the bounds of no others.
     """
 
     link: eqx.AbstractVar[str]
@@ -130,3 +129,11 @@ class AbstractFamily(eqx.Module):
     def eta_for_mean(self, mean: Scalar) -> Scalar:
         """The first linear predictor at which the response has this mean."""
         return get_link(self.link).link(mean)
+
+
+class AbstractDiscreteFamily(AbstractFamily):
+    """A family of classes or counts: the probability of a value has a known maximum."""
+
+    @abstractmethod
+    def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"]:
+        """The largest log_prob of `y` over all linear predictors."""

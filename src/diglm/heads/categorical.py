@@ -6,14 +6,14 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractFamily, Start
+from diglm.heads.base import AbstractDiscreteFamily, Start
 from diglm.heads.glm import GLMHead
 from diglm.heads.links import get_link
 from diglm.heads.responses import Bernoulli, Categorical
 from diglm.types import Scalar
 
 
-class BernoulliFamily(AbstractFamily):
+class BernoulliFamily(AbstractDiscreteFamily):
     r"""$P(y = 1) = g^{-1}(\eta)$, with $g$ logit, probit or complementary log-log."""
 
     link: str = eqx.field(static=True, default="logit")
@@ -32,14 +32,14 @@ class BernoulliFamily(AbstractFamily):
         bias = get_link(self.link).link(positive / (positive + negative))[None]
         return Start(self, bias, jnp.full_like(bias, -jnp.inf), jnp.full_like(bias, jnp.inf))
 
-    def log_prob_bound(self, y: ArrayLike) -> Scalar:
+    def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"]:
         return jnp.zeros(jnp.shape(y))
 
     def calibration(self, factor: ArrayLike) -> tuple["BernoulliFamily", ArrayLike, ArrayLike]:
         return self, 1 / factor, 0.0
 
 
-class CategoricalFamily(AbstractFamily):
+class CategoricalFamily(AbstractDiscreteFamily):
     r"""$P(y = k) = e^{\eta_k} / \sum_j e^{\eta_j}$."""
 
     n_predictors: int = eqx.field(static=True)
@@ -57,7 +57,7 @@ class CategoricalFamily(AbstractFamily):
         bias = jnp.log(counts / jnp.sum(counts))
         return Start(self, bias, jnp.full_like(bias, -jnp.inf), jnp.full_like(bias, jnp.inf))
 
-    def log_prob_bound(self, y: ArrayLike) -> Scalar:
+    def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"]:
         return jnp.zeros(jnp.shape(y))
 
     def calibration(self, factor: ArrayLike) -> tuple["CategoricalFamily", ArrayLike, ArrayLike]:
@@ -83,4 +83,4 @@ def CategoricalHead(
     """Softmax regression of class indices 0 to n_classes - 1."""
     if n_classes < 2:
         raise ValueError(f"Expected n_classes >= 2; got {n_classes}.")
-    return GLMHead(CategoricalFamily(n_classes), dim, bias=bias, l2=l2)
+    return GLMHead(CategoricalFamily(n_predictors=n_classes), dim, bias=bias, l2=l2)

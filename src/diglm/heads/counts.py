@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractFamily, Bounded, Start
+from diglm.heads.base import AbstractDiscreteFamily, AbstractFamily, Bounded, Start
 from diglm.heads.glm import GLMHead
 from diglm.heads.links import get_link
 from diglm.heads.marginal import Marginal, marginal, mean_bounds
@@ -18,13 +18,12 @@ from diglm.heads.responses import (
     poisson_peak,
 )
 from diglm.heads.special import limit
-from diglm.types import Scalar
 
 _LINKS = ("log", "softplus", "identity")
 _LOG_DISPERSION = (-10.0, 7.0)  # from all but Poisson to nearly everything at zero
 
 
-class PoissonFamily(AbstractFamily):
+class PoissonFamily(AbstractDiscreteFamily):
     r"""$y \sim \mathrm{Poisson}(g^{-1}(\eta))$."""
 
     link: str = eqx.field(static=True, default="log")
@@ -38,7 +37,7 @@ class PoissonFamily(AbstractFamily):
     def start(self, ys: Array, weights: Array) -> Start:
         return _count_start(self, marginal(ys.astype(weights.dtype), weights))
 
-    def log_prob_bound(self, y: ArrayLike) -> Scalar:
+    def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"]:
         y = jnp.asarray(y, dtype=float)
         return on_counts(y, poisson_peak(jnp.where(y > 0, y, 1.0)), at_zero=jnp.zeros_like(y))
 
@@ -46,7 +45,7 @@ class PoissonFamily(AbstractFamily):
         return self, 1.0, 0.0
 
 
-class NegativeBinomialFamily(AbstractFamily):
+class NegativeBinomialFamily(AbstractDiscreteFamily):
     r"""Mean $\mu = g^{-1}(\eta)$, variance $\mu + \alpha \mu^2$, one trained $\log \alpha$."""
 
     log_dispersion: Bounded
@@ -70,7 +69,7 @@ class NegativeBinomialFamily(AbstractFamily):
         log_dispersion = Bounded(jnp.log(jnp.clip(excess, 1e-3, 1e3)), *_LOG_DISPERSION)
         return _count_start(NegativeBinomialFamily(log_dispersion, self.link), y)
 
-    def log_prob_bound(self, y: ArrayLike) -> Scalar:
+    def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"]:
         log_alpha = limit(self.log_dispersion())
         y = jnp.asarray(y, log_alpha.dtype)
         peak = negative_binomial_peak(jnp.where(y > 0, y, 1.0), log_alpha)

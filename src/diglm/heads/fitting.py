@@ -9,7 +9,7 @@ from jaxtyping import Array, ArrayLike, Float
 from diglm.heads.glm import GLMHead
 from diglm.types import Scalar, partition
 
-_DENSE_PARAMETERS = 600  # above, conjugate gradients instead of a factorised Hessian
+_DENSE_PARAMETERS = 200  # above, conjugate gradients instead of a factorised Hessian
 
 
 def fit_head(
@@ -43,7 +43,8 @@ def fit_head(
         labelled: Rows to use, as booleans; all by default. Others may hold any target.
         l2: Precision of the Gaussian prior on the weights; the head's own by default.
         max_steps: Limit of Newton steps, taken and refused.
-        tolerance: Stop once the next step promises less than this many nats per row.
+        tolerance: Stop once the next step promises less than this many nats per row, or less
+            than the precision of the numbers allows.
         warm_start: Begin at `head` and keep its bounds instead of at `head.start(ys)`.
     """
     dtype = head.weight.dtype
@@ -149,7 +150,7 @@ class _Problem:
 def _minimise(problem: _Problem, max_steps: Array, tolerance: Scalar) -> Array:
     dtype = problem.start.dtype
     eps = jnp.finfo(dtype).eps
-    total = jnp.maximum(jnp.sum(problem.weights), 1)
+    enough = jnp.maximum(tolerance, eps) * jnp.maximum(jnp.sum(problem.weights), 1)
     newton_step = _dense_step if problem.start.size <= _DENSE_PARAMETERS else _iterative_step
 
     def keep_going(state):
@@ -164,7 +165,8 @@ def _minimise(problem: _Problem, max_steps: Array, tolerance: Scalar) -> Array:
         # Rounding of the sum must not refuse the last, tiny steps. NaN compares as refused.
         better = new <= value + 4 * eps * jnp.abs(value)
         promise = 0.5 * jnp.sum(gradient * move)
-        converged = (promise <= tolerance * total) & (damping <= 1e-2)
+        # Where the Hessian is indefinite the promise may be negative, which promises nothing.
+        converged = (promise >= 0) & (promise <= enough) & (damping <= 1e-2)
         damping = jnp.where(better, jnp.maximum(0.1 * damping, 8 * eps), 10 * damping)
         matrix, value = jnp.where(better, trial, matrix), jnp.where(better, new, value)
         return matrix, value, damping, n + 1, converged | (damping > 1e12)

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractFamily, AbstractHead, AbstractResponse
+from diglm.heads.base import AbstractDiscreteFamily, AbstractFamily, AbstractHead, AbstractResponse
 from diglm.types import Buffer, Scalar
 
 
@@ -134,6 +134,11 @@ class GLMHead(AbstractHead):
         With it z given y is drawn exactly: draw z from its base density and accept it with
         probability exp(log_prob(y) - log_prob_bound(y)). Heads of other targets lack it.
         """
+        if not isinstance(self.family, AbstractDiscreteFamily):
+            raise AttributeError(
+                f"{type(self.family).__name__} is not discrete, so its density has no bound to "
+                "reject against."
+            )
         return self.family.log_prob_bound
 
     def eta_for_mean(self, mean: ArrayLike) -> Scalar:

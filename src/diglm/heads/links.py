@@ -21,20 +21,24 @@ class Link:
         name: The key in `LINKS`. Models store the name alone, so links are static and savable.
         link: $g$, from a mean to a linear predictor.
         inverse: $g^{-1}$, from a linear predictor to a mean.
-        log_odds: $\log \mu - \log(1 - \mu)$ of $\mu = g^{-1}(\eta)$, for links of probabilities
-            only; it keeps its digits where $\mu$ itself rounds to zero or one.
     """
 
     name: str
     link: Elementwise
     inverse: Elementwise
-    log_odds: Elementwise | None = None
 
     def log_mean(self, eta: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
         r"""$\log g^{-1}(\eta)$, for positive means; a mean that is not positive becomes tiny."""
         if self.name == "log":
             return eta
         return jnp.log(jnp.maximum(self.inverse(eta), jnp.finfo(eta.dtype).tiny))
+
+    def log_odds(self, eta: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+        r"""$\log \mu - \log(1 - \mu)$ of $\mu = g^{-1}(\eta)$, for links of probabilities only.
+
+        It keeps its digits where $\mu$ itself rounds to zero or one.
+        """
+        return LOG_ODDS[self.name](eta)
 
 
 def _same(value):
@@ -83,12 +87,18 @@ LINKS: dict[str, Link] = {
     for link in (
         Link("identity", _same, _same),
         Link("log", jnp.log, _exp),
-        Link("logit", _logit, jax.nn.sigmoid, log_odds=_same),
-        Link("probit", ndtri, ndtr, log_odds=_probit_log_odds),
-        Link("cloglog", _cloglog, _cloglog_inverse, log_odds=_cloglog_log_odds),
+        Link("logit", _logit, jax.nn.sigmoid),
+        Link("probit", ndtri, ndtr),
+        Link("cloglog", _cloglog, _cloglog_inverse),
         Link("softplus", _softplus_link, jax.nn.softplus),
         Link("reciprocal", _reciprocal, _reciprocal),
     )
+}
+
+LOG_ODDS: dict[str, Elementwise] = {
+    "logit": _same,
+    "probit": _probit_log_odds,
+    "cloglog": _cloglog_log_odds,
 }
 
 

@@ -29,7 +29,7 @@ class FitResult:
     """The fitted model and how it came about; `history` has one record an epoch."""
 
     model: Any
-    history: list[dict[str, float]] = field(default_factory=list)
+    history: list[dict[str, float | int]] = field(default_factory=list)
     stopped: str = "epochs"
     skipped_steps: int = 0
     seconds: float = 0.0
@@ -117,7 +117,7 @@ def fit(
         if epoch < 0:
             continue
         bad_run, since_best = int(state.bad_run), int(state.epochs_since_best)
-        record = {"epoch": epoch, "seconds": time.perf_counter() - started}
+        record: dict[str, float | int] = {"epoch": epoch, "seconds": time.perf_counter() - started}
         record |= {name: float(value) for name, value in terms._asdict().items()}
         if checked is not None:
             record |= {f"val_{name}": float(value) for name, value in checked._asdict().items()}

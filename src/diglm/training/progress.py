@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-Record = dict[str, float]
+Record = dict[str, float | int]
 Progress = Callable[[Record], None]
 
 
