@@ -18,6 +18,10 @@ RIDGE = 1e-3
 class LULinear(AbstractBijection):
     r"""$z = P L U x + b$: P a fixed permutation, L unit lower, U upper with diagonal $\pm e^s$.
 
+    L and U are stored times `dim`: an optimiser that moves every number by its learning rate, as
+    Adam does, then moves the matrix by about that much whatever its size. Unscaled, large matrices
+    are thrown about by rates that suit small ones.
+
     The log-determinant is $\sum s$ whatever x is, and $|s| < 5$ by a soft bound, so the matrix
     can never become singular. The matrix does not depend on x: over a batch it is formed once.
 
@@ -43,7 +47,8 @@ class LULinear(AbstractBijection):
         p, lower, upper = lu(rotation)  # pyright: ignore[reportAssignmentType]
         diagonal = np.diag(upper)
         self.rows = Buffer(jnp.asarray(np.argmax(p, axis=1)))
-        self.lower, self.upper = jnp.asarray(p @ lower, float), jnp.asarray(upper, float)
+        self.lower = jnp.asarray(dim * (p @ lower), float)
+        self.upper = jnp.asarray(dim * upper, float)
         self.raw_log_scale = jnp.asarray(_unbound(np.log(np.abs(diagonal))), float)
         self.sign = Buffer(jnp.asarray(np.sign(diagonal), float))
         self.bias = jnp.zeros(dim)
@@ -90,7 +95,7 @@ class LULinear(AbstractBijection):
     ) -> "LULinear":
         dim = bias.shape[0]
         blank = cls(dim, key=jax.random.key(0))
-        floats = [jnp.asarray(part, float) for part in (lower, np.zeros((dim, dim)))]
+        floats = [jnp.asarray(part, float) for part in (dim * lower, np.zeros((dim, dim)))]
         floats += [jnp.asarray(part, float) for part in (_unbound(log_scale), bias, np.ones(dim))]
         return eqx.tree_at(
             lambda layer: (
@@ -123,8 +128,8 @@ class LULinear(AbstractBijection):
         log_scale = LOG_SCALE_BOUND * jnp.tanh(self.raw_log_scale / LOG_SCALE_BOUND)
         row, column = self.rows.value[:, None], jnp.arange(self.in_shape[0])[None, :]
         unit = (row == column).astype(self.lower.dtype)
-        lower = jnp.where(row > column, self.lower, unit)
-        upper = jnp.triu(self.upper, 1) + jnp.diag(self.sign.value * jnp.exp(log_scale))
+        lower = jnp.where(row > column, self.lower / self.in_shape[0], unit)
+        upper = jnp.triu(self.upper / self.in_shape[0], 1) + jnp.diag(self.sign.value * jnp.exp(log_scale))
         return lower, upper, log_scale
 
 

@@ -32,7 +32,7 @@ from diglm.types import Batch, partition
 SCORING_OFFSETS = 8
 FEWEST_TO_CALIBRATE = 30
 LARGEST_EXACT_HEAD = 5_000  # weights; above, a Newton step would cost more than it gives
-HEAD_PRECISIONS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on its weights
+HEAD_PRECISIONS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on its weights
 UNSEEN_LOG_MASS = -1e6  # nats per cell that training gave no meaning: always refused, yet finite
 
 
@@ -76,7 +76,9 @@ class AbstractHybridEstimator(BaseEstimator):
             fraction = float(np.clip(200 / max(1, np.sum(weights > 0)), 0.1, 0.2))
         train, held_out = _split(fraction, strata, weights, seed)
         values = encoded.values.astype(jnp.result_type(float))
-        sizes = choose_sizes(self.get_params(deep=False), len(train), encoder.dim)
+        sizes = choose_sizes(
+            self.get_params(deep=False), len(train), encoder.dim, classes=strata is not None
+        )
         variance = 1.0 if self.volume_weight is None else float(self.volume_weight)
         known = train[labelled[train]]
         if len(known) == 0:
@@ -390,8 +392,8 @@ def _with_fitted_head(
 
     Training then sets out from a Gaussian copula and a GLM on its features instead of from a head
     that knows nothing, and never returns anything worse on the held-out rows. `exactly` gives the
-    unpenalised GLM, to convergence. Otherwise the head gets the prior precision, of a few, that
-    suits the held-out rows best, and keeps it in training.
+    unpenalised GLM, to convergence. Otherwise the start has the prior precision, of a few, that
+    suits the held-out rows best, and training goes on with the weakest of them.
     """
     if model.head.weight.size > LARGEST_EXACT_HEAD:
         return model
@@ -404,7 +406,8 @@ def _with_fitted_head(
     judged = pad(judged, bucket(len(judged.weight)))
     fitted = [_newton(model.head, rows, precision) for precision in HEAD_PRECISIONS]
     scores = [float(_log_likelihood(head, judged)) for head in fitted]
-    return _with_head(model, fitted[int(np.nanargmax(scores))])
+    best = fitted[int(np.nanargmax(scores))]
+    return _with_head(model, _with_precision(best, HEAD_PRECISIONS[0]))
 
 
 def _features_of(model: Hybrid, rows: Batch, offsets: np.ndarray) -> Batch:
@@ -421,9 +424,8 @@ def _newton(
     head: AbstractHead, rows: Batch, l2: float, *, max_steps: int = 30, tolerance: float = 1e-5
 ) -> AbstractHead:
     rows = pad(rows, bucket(len(rows.weight)))
-    head = eqx.tree_at(lambda h: h.l2.value, head, jnp.full_like(head.l2.value, l2))
     return fit_head(
-        head,
+        _with_precision(head, l2),
         rows.x,
         rows.y,
         weights=rows.weight,
@@ -431,6 +433,10 @@ def _newton(
         tolerance=tolerance,
         warm_start=True,
     )
+
+
+def _with_precision(head: AbstractHead, l2: float) -> AbstractHead:
+    return eqx.tree_at(lambda h: h.l2.value, head, jnp.full_like(head.l2.value, l2))
 
 
 def _with_head(model: Hybrid, head: AbstractHead) -> Hybrid:

@@ -27,8 +27,8 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
     values. Defaults need no tuning up to about 100,000 rows.
 
     Args:
-        flow: "auto" (spline couplings), "coupling" (affine), "spline", "planar", "linear",
-            "identity", or a bijection.
+        flow: "auto" or "coupling" (affine couplings), "spline" (spline couplings), "planar",
+            "linear", "identity", or a bijection.
         n_blocks: couplings (or planar layers) in the flow; "auto" chooses.
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.

@@ -73,7 +73,7 @@ def build_flow(
             n_blocks=sizes.n_blocks,
             width=sizes.width,
             depth=sizes.depth,
-            kind="affine" if flow == "coupling" else "spline",
+            kind="spline" if flow == "spline" else "affine",
             key=key,
         )
     )
@@ -112,7 +112,7 @@ def _start(bijection: AbstractBijection, rows: np.ndarray) -> AbstractBijection:
     return started
 
 
-def choose_sizes(given: dict, n_rows: int, dim: int) -> Sizes:
+def choose_sizes(given: dict, n_rows: int, dim: int, *, classes: bool) -> Sizes:
     """Sizes from the constructor's parameters, with "auto" resolved for this table.
 
     Small tables get small networks and small batches; large ones get as many steps as pay.
@@ -120,14 +120,14 @@ def choose_sizes(given: dict, n_rows: int, dim: int) -> Sizes:
     batch_size = int(np.clip(2 ** round(np.log2(max(n_rows, 1) / 20)), 32, 512))
     steps_an_epoch = -(-n_rows // batch_size)
     automatic = {
-        "n_blocks": 3 if given["flow"] == "planar" else 4 if n_rows < 700 else 6,
-        "width": int(np.clip(2 ** round(np.log2(2 * np.sqrt(n_rows))), 16, 64)),
-        "depth": 1,
-        "dropout": 0.0,
-        "n_epochs": int(np.clip(5000 / steps_an_epoch, 15, 250)),
+        "n_blocks": 3 if given["flow"] == "planar" else 8,
+        "width": int(np.clip(2 ** round(np.log2(2 * np.sqrt(n_rows))), 32, 64)),
+        "depth": 2,
+        "dropout": 0.1 if classes else 0.0,
+        "n_epochs": int(np.clip(4000 / steps_an_epoch, 15, 250)),
         "batch_size": batch_size,
-        "learning_rate": 1e-3 if n_rows < 2000 else 2e-3,
-        "patience": int(np.clip(5000 / steps_an_epoch / 5, 8, 40)),
+        "learning_rate": 5e-3,
+        "patience": int(np.clip(1300 / steps_an_epoch, 8, 80)),
     }
     chosen = {name: given[name] for name in automatic}
     for name, value in automatic.items():
