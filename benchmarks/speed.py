@@ -15,7 +15,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from peers import COUPLINGS, DIM, PEERS, RATE, WIDTH, AbstractPeer, check, interleave, summary, toy
 from rich.console import Console
 from rich.table import Table
 
@@ -27,6 +26,7 @@ from diglm.report.results import write_result
 from diglm.training.settings import Schedule, Settings
 from diglm.training.step import State, restore, run_epoch
 from diglm.types import Batch, partition
+from peers import COUPLINGS, DIM, PEERS, RATE, WIDTH, AbstractPeer, check, interleave, summary, toy
 
 
 class Diglm(AbstractPeer):

@@ -135,9 +135,15 @@ def run(names: list[str], n_splits: int, seed: int, data_dir: str | None) -> dic
             model: {key: float(np.mean([s[key] for s in found])) for key in found[0]}
             for model, found in scores.items()
         }
-        print(name, {m: {k: round(v, 4) for k, v in s.items()} for m, s in tables[name].items()},
-              file=sys.stderr, flush=True)
-    ranks = np.array([stats.rankdata([s["nll"] for s in scores.values()]) for scores in tables.values()])
+        print(
+            name,
+            {m: {k: round(v, 4) for k, v in s.items()} for m, s in tables[name].items()},
+            file=sys.stderr,
+            flush=True,
+        )
+    ranks = np.array(
+        [stats.rankdata([s["nll"] for s in scores.values()]) for scores in tables.values()]
+    )
     mean_rank = dict(zip(next(iter(tables.values())), ranks.mean(axis=0).tolist(), strict=True))
     return {"tables": tables, "mean_rank_nll": mean_rank}
 

@@ -1,4 +1,4 @@
-"""Wrong inputs of a tired person: a clear error, or a finite, refused answer; never a silent NaN."""
+"""Wrong inputs: a clear error, or a finite, refused answer; never a silent NaN."""
 
 import numpy as np
 import pandas as pd

@@ -132,7 +132,9 @@ def test_regressor_gives_distributions_in_the_users_units(regressor, line):
         dist.quantile(1.5)
 
 
-@pytest.mark.parametrize("head", ["heteroscedastic", "student_t", "gamma", "poisson", "negative_binomial"])
+@pytest.mark.parametrize(
+    "head", ["heteroscedastic", "student_t", "gamma", "poisson", "negative_binomial"]
+)
 def test_every_head_fits_scores_and_samples(head, line):
     X, y = line
     y = np.round(np.exp(0.5 * X[:, 0]) * 3) + 1
@@ -148,21 +150,37 @@ def test_every_head_fits_scores_and_samples(head, line):
 
 def test_without_a_flow_the_classifier_is_logistic_regression():
     X, y = make_classification(400, 4, n_informative=3, n_redundant=0, flip_y=0.2, random_state=0)
-    ours = HybridClassifier(flow="identity", generative_weight=0.0, validation_fraction=0.0, random_state=0, verbose=False).fit(X, y)
+    ours = HybridClassifier(
+        flow="identity",
+        generative_weight=0.0,
+        validation_fraction=0.0,
+        random_state=0,
+        verbose=False,
+    ).fit(X, y)
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(X, y)
     assert np.allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-3)
 
 
 def test_without_a_flow_the_regressor_is_least_squares_and_poisson_regression(line):
     X, y = line
-    settings = dict(flow="identity", generative_weight=0.0, validation_fraction=0.0, random_state=0, verbose=False)
+    settings = dict(
+        flow="identity",
+        generative_weight=0.0,
+        validation_fraction=0.0,
+        random_state=0,
+        verbose=False,
+    )
     ours = HybridRegressor(head="gaussian", **settings).fit(X, y)
     theirs = LinearRegression().fit(X, y)
     assert np.allclose(ours.predict(X), theirs.predict(X), atol=1e-3 * np.std(y))
     counts = np.random.default_rng(0).poisson(np.exp(0.5 + 0.4 * X[:, 0]))
     ours = HybridRegressor(head="poisson", **settings).fit(X, counts)
-    theirs = PoissonRegressor(alpha=0, tol=1e-10, max_iter=10_000).fit(StandardScaler().fit_transform(X), counts)
-    assert np.allclose(ours.predict(X), theirs.predict(StandardScaler().fit_transform(X)), rtol=1e-3)
+    theirs = PoissonRegressor(alpha=0, tol=1e-10, max_iter=10_000).fit(
+        StandardScaler().fit_transform(X), counts
+    )
+    assert np.allclose(
+        ours.predict(X), theirs.predict(StandardScaler().fit_transform(X)), rtol=1e-3
+    )
 
 
 # ---------------------------------------------------------------- refusal
@@ -177,7 +195,9 @@ def test_strange_rows_are_refused_and_answered_with_the_prior(classifier, moons)
     accepted = ~classifier.rejects(X)
     safe = classifier.safe_predict_proba(X)
     assert np.array_equal(safe[accepted], classifier.predict_proba(X)[accepted])
-    assert np.array_equal(classifier.rejects(X), classifier.score_samples(X) < classifier.threshold_)
+    assert np.array_equal(
+        classifier.rejects(X), classifier.score_samples(X) < classifier.threshold_
+    )
 
 
 def test_reject_options(moons):
@@ -282,7 +302,10 @@ def test_many_class_counterfactual_solves_the_least_distance_problem():
     weight, bias, z = rng.normal(size=(5, 4)), rng.normal(size=5), rng.normal(size=4)
     ours = nearest_leading(z, weight, bias, 2, 0.7)
     constraints = [
-        {"type": "ineq", "fun": lambda u, k=k: (weight[2] - weight[k]) @ u + bias[2] - bias[k] - 0.7}
+        {
+            "type": "ineq",
+            "fun": lambda u, k=k: (weight[2] - weight[k]) @ u + bias[2] - bias[k] - 0.7,
+        }
         for k in (0, 1, 3, 4)
     ]
     best = minimize(lambda u: np.sum((u - z) ** 2), z, constraints=constraints, tol=1e-12)
@@ -314,7 +337,9 @@ def test_missingness_is_learned_at_least_as_well_as_median_and_indicator():
     missing = rng.random(1500) < np.where(y == 1, 0.5, 0.1)  # missing tells about y
     X[missing, 0] = np.nan
     model = HybridClassifier(**TINY | dict(n_epochs=30)).fit(X[:1000], y[:1000])
-    filled = np.column_stack([np.where(missing, np.nanmedian(X[:1000, 0]), X[:, 0]), X[:, 1:], missing])
+    filled = np.column_stack(
+        [np.where(missing, np.nanmedian(X[:1000, 0]), X[:, 0]), X[:, 1:], missing]
+    )
     simple = LogisticRegression().fit(filled[:1000], y[:1000])
     assert model.score(X[1000:], y[1000:]) >= simple.score(filled[1000:], y[1000:]) - 0.01
 
@@ -375,7 +400,12 @@ def test_sample_weight_and_class_weight_shift_the_answer():
     y = (rng.random(400) < 0.2).astype(int)  # labels without relation to X
     settings = TINY | dict(n_epochs=10)
     plain = HybridClassifier(**settings).fit(X, y).predict_proba(X)[:, 1].mean()
-    balanced = HybridClassifier(class_weight="balanced", **settings).fit(X, y).predict_proba(X)[:, 1].mean()
+    balanced = (
+        HybridClassifier(class_weight="balanced", **settings)
+        .fit(X, y)
+        .predict_proba(X)[:, 1]
+        .mean()
+    )
     weighted = HybridClassifier(**settings).fit(X, y, sample_weight=np.where(y == 1, 4.0, 1.0))
     assert abs(plain - 0.2) < 0.06
     assert abs(balanced - 0.5) < 0.1

@@ -24,7 +24,9 @@ def randomised(model, scale=0.3, seed=0):
 
 
 def hybrid(dim=2, kind="affine", **options):
-    flow = Flow(flows.coupling(dim, n_blocks=4, width=16, depth=1, kind=kind, key=jax.random.key(1)))
+    flow = Flow(
+        flows.coupling(dim, n_blocks=4, width=16, depth=1, kind=kind, key=jax.random.key(1))
+    )
     return randomised(Hybrid(flow, make_head("categorical", dim, n_classes=3), **options), 0.1)
 
 
@@ -151,7 +153,9 @@ def test_a_missing_entry_is_integrated_out():
 def test_completion_learns_from_what_is_present_and_never_yields_nan():
     completion = randomised(Completion(np.zeros(3), np.array([True, True, False])))
     x = jnp.array([jnp.nan, 2.0, -1.0])
-    gradient = jax.grad(lambda c: jnp.sum(c.centre(x) ** 2))(eqx.filter(completion, eqx.is_inexact_array))
+    gradient = jax.grad(lambda c: jnp.sum(c.centre(x) ** 2))(
+        eqx.filter(completion, eqx.is_inexact_array)
+    )
     assert np.all(np.isfinite(completion.centre(x)))
     assert np.any(np.abs(gradient.from_present) > 0)
     assert np.all(np.isfinite(jax.tree.leaves(gradient)[2]))

@@ -61,7 +61,9 @@ def test_a_composed_flow_is_saved_and_a_foreign_layer_is_refused(tmp_path, fitte
 
     _, X = fitted
     y = (X[:, 0] > 0).astype(int)
-    model = HybridClassifier(Chain([ActNorm(2), Planar(2, key=jax.random.key(0))]), **TINY).fit(X, y)
+    model = HybridClassifier(Chain([ActNorm(2), Planar(2, key=jax.random.key(0))]), **TINY).fit(
+        X, y
+    )
     model.save(tmp_path / "m")
     assert np.array_equal(load(tmp_path / "m").predict_proba(X), model.predict_proba(X))
 

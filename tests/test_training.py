@@ -40,7 +40,9 @@ def leaves(model):
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
     runs = [
-        leaves(fit(small_model(), rows_of(), objective=JointObjective(), settings=SHORT, seed=s).model)
+        leaves(
+            fit(small_model(), rows_of(), objective=JointObjective(), settings=SHORT, seed=s).model
+        )
         for s in (1, 1, 2)
     ]
     assert np.array_equal(runs[0], runs[1])
@@ -51,14 +53,18 @@ def test_an_epoch_compiles_once_for_tables_of_similar_size(caplog):
     with jax.log_compiles(), caplog.at_level(logging.WARNING, logger="jax"):
         for n in (290, 300, 310):
             fit(small_model(), rows_of(n), objective=JointObjective(0.7), settings=SHORT)
-    compiled = [r for r in caplog.records if "Finished XLA compilation of jit(run_epoch)" in r.getMessage()]
+    compiled = [
+        r for r in caplog.records if "Finished XLA compilation of jit(run_epoch)" in r.getMessage()
+    ]
     assert len(compiled) <= 1
 
 
 def test_a_sharp_discriminative_fit_reaches_logistic_regression():
     rows = rows_of(400)
     model = Hybrid(Flow(Identity(2)), make_head("categorical", 2, n_classes=2))
-    settings = Settings(n_epochs=400, batch_size=400, learning_rate=0.05, averaging=0.0, patience=None)
+    settings = Settings(
+        n_epochs=400, batch_size=400, learning_rate=0.05, averaging=0.0, patience=None
+    )
     head = fit(model, rows, objective=JointObjective(0.0), settings=settings).model.head
     exact = LogisticRegression(C=1e12, tol=1e-10).fit(rows.x, rows.y)
     ours = np.asarray(head.weight[1] - head.weight[0])
@@ -74,7 +80,9 @@ def test_volume_weight_is_the_weighted_joint_under_a_narrower_base():
     model = Hybrid(
         Flow(Affine(jnp.zeros(1), jnp.zeros(1)), Normal(1, variance=v)), make_head("gaussian", 1)
     )
-    settings = Settings(n_epochs=150, batch_size=2048, learning_rate=0.05, averaging=0.0, patience=None)
+    settings = Settings(
+        n_epochs=150, batch_size=2048, learning_rate=0.05, averaging=0.0, patience=None
+    )
     fitted = fit(model, rows, objective=JointObjective(v), settings=settings).model
     z = jax.vmap(fitted.flow.bijection.forward)(jnp.asarray(x))
     assert np.isclose(np.var(z), v, rtol=0.03)
@@ -114,8 +122,9 @@ def test_non_finite_rows_are_skipped_counted_and_stop_with_the_last_good_state()
     assert 2 <= result.skipped_steps <= 6
     assert np.all(np.isfinite(leaves(result.model)))
     everywhere = rows._replace(x=np.full_like(rows.x, np.nan))
-    with pytest.raises(FloatingPointError, match="never reached a finite loss"), pytest.warns(
-        NonFiniteTrainingWarning
+    with (
+        pytest.raises(FloatingPointError, match="never reached a finite loss"),
+        pytest.warns(NonFiniteTrainingWarning),
     ):
         fit(small_model(), everywhere, objective=JointObjective(), settings=settings)
 
@@ -124,7 +133,9 @@ def test_early_stopping_keeps_the_best_epoch():
     rows, held = rows_of(64), rows_of(64, seed=9)
     held = held._replace(y=1 - held.y)  # what is learned makes the held-out rows worse
     settings = Settings(n_epochs=40, batch_size=64, learning_rate=0.05, patience=4)
-    result = fit(small_model(), rows, objective=JointObjective(0.0), validation=held, settings=settings)
+    result = fit(
+        small_model(), rows, objective=JointObjective(0.0), validation=held, settings=settings
+    )
     losses = [record["val_loss"] for record in result.history]
     assert result.stopped == "patience"
     assert len(losses) <= 5  # nothing is better than the start
@@ -132,7 +143,9 @@ def test_early_stopping_keeps_the_best_epoch():
     log_py = jax.vmap(lambda r, y: r.log_prob(y))(outputs.response, jnp.asarray(held.y))
     assert np.isclose(-np.mean(log_py), np.log(2), atol=1e-6) and min(losses) > np.log(2)
     kinder = held._replace(y=1 - held.y)
-    result = fit(small_model(), rows, objective=JointObjective(0.0), validation=kinder, settings=settings)
+    result = fit(
+        small_model(), rows, objective=JointObjective(0.0), validation=kinder, settings=settings
+    )
     losses = [record["val_loss"] for record in result.history]
     outputs = jax.vmap(result.model)(jnp.asarray(held.x))
     log_py = jax.vmap(lambda r, y: r.log_prob(y))(outputs.response, jnp.asarray(kinder.y))
@@ -143,7 +156,12 @@ def test_early_stopping_keeps_the_best_epoch():
 def test_batch_norm_statistics_move_in_training_and_stand_still_after():
     rows = rows_of(256)
     rows = rows._replace(x=3.0 + 2.0 * rows.x)
-    bijection = Chain([BatchNorm(2), flows.coupling(2, n_blocks=1, width=4, depth=1, batch_norm=True, key=jax.random.key(0))])
+    bijection = Chain(
+        [
+            BatchNorm(2),
+            flows.coupling(2, n_blocks=1, width=4, depth=1, batch_norm=True, key=jax.random.key(0)),
+        ]
+    )
     model = Hybrid(Flow(bijection), make_head("categorical", 2, n_classes=2))
     settings = Settings(n_epochs=10, batch_size=32, patience=None)
     fitted = fit(model, rows, objective=JointObjective(), settings=settings).model
@@ -154,7 +172,9 @@ def test_batch_norm_statistics_move_in_training_and_stand_still_after():
 
 
 def test_schedule_rises_falls_and_anneals():
-    schedule = Schedule.of(Settings(learning_rate=1.0, warmup=0.1, emphasis=10.0, emphasis_share=0.5), 100)
+    schedule = Schedule.of(
+        Settings(learning_rate=1.0, warmup=0.1, emphasis=10.0, emphasis_share=0.5), 100
+    )
     rates = [float(schedule.rate_at(jnp.asarray(float(s)))) for s in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) == pytest.approx(1.0, abs=1e-3)
@@ -165,7 +185,9 @@ def test_schedule_rises_falls_and_anneals():
     assert float(schedule.emphasis_at(jnp.asarray(99.0))) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("bad", [{"n_epochs": 0}, {"learning_rate": float("nan")}, {"averaging": 1.0}, {"patience": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"n_epochs": 0}, {"learning_rate": float("nan")}, {"averaging": 1.0}, {"patience": 0}]
+)
 def test_impossible_settings_name_the_setting(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         Settings(**bad)

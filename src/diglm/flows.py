@@ -124,7 +124,9 @@ def coupling(
             key=key_net,
         )
         layer = (
-            AffineCoupling(dim, net) if kind == "affine" else SplineCoupling(dim, net, n_bins=n_bins)
+            AffineCoupling(dim, net)
+            if kind == "affine"
+            else SplineCoupling(dim, net, n_bins=n_bins)
         )
         return Chain([mixers[mixing](key_mix), layer])
 

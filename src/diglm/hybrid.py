@@ -22,7 +22,7 @@ class Outputs(NamedTuple):
 
 
 class Hybrid(eqx.Module):
-    r"""$\log p(y, x) = \log p(y \mid z) + \log p_z(z) + \log|\det \partial f/\partial x|$, $z=f(x)$.
+    r"""$\log p(y, x) = \log p(y \mid z) + \log p_z(z) + \log|\det f^\prime(x)|$ with $z = f(x)$.
 
     Args:
         flow: the invertible network and the density of its features.
@@ -65,9 +65,7 @@ class Hybrid(eqx.Module):
         outputs = self(x)
         return outputs.log_px + outputs.response.log_prob(y)
 
-    def log_mass(
-        self, x: Float[Array, "..."], offsets: Float[Array, "n dim"]
-    ) -> Scalar:
+    def log_mass(self, x: Float[Array, "..."], offsets: Float[Array, "n dim"]) -> Scalar:
         """log p of a row with open parts, by importance sampling at fixed uniform `offsets`.
 
         The log of an average of n unbiased estimates of p(x): at least as tight as the average
@@ -86,19 +84,19 @@ class Hybrid(eqx.Module):
     def forward_batch(
         self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False
     ) -> tuple[Outputs, "Hybrid"]:
-        """Training's view of a batch: open parts filled with noise, dropout on, statistics moving."""
+        """Training's view of a batch: open parts filled with noise, dropout on."""
         key_fill, key_flow, key_drop = (None,) * 3 if key is None else jax.random.split(key, 3)
         log_q = 0.0
         if self.completion is not None:
             uniform = (
                 jnp.full_like(xs, 0.5)
-                if key is None
+                if key_fill is None
                 else jax.random.uniform(key_fill, xs.shape, xs.dtype, 1e-6, 1 - 1e-6)
             )
             xs, log_q = jax.vmap(self.completion.draw)(xs, uniform)
         zs, log_px, flow = self.flow.forward_batch(xs, key=key_flow, start=start)
         features = zs.reshape(len(zs), -1)
-        if key is not None and self.dropout > 0:
+        if key_drop is not None and self.dropout > 0:
             keep = jax.random.bernoulli(key_drop, 1 - self.dropout, features.shape)
             features = jnp.where(keep, features / (1 - self.dropout), 0.0)
         outputs = Outputs(zs, log_px - log_q, jax.vmap(self.head)(features))

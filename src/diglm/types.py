@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
@@ -22,12 +23,15 @@ class Buffer(eqx.Module):
 
 
 class Batch(NamedTuple):
-    """Rows given to an objective. `y` holds any finite number where `labelled` is False."""
+    """Rows given to an objective. `y` holds any finite number where `labelled` is False.
 
-    x: Float[Array, "rows *shape"]
-    y: Array
-    labelled: Bool[Array, " rows"]
-    weight: Float[Array, " rows"]
+    The fields are NumPy's arrays while rows are chosen and padded, JAX's in compiled code.
+    """
+
+    x: Float[Array | np.ndarray, " rows *shape"]
+    y: Array | np.ndarray
+    labelled: Bool[Array | np.ndarray, " rows"]
+    weight: Float[Array | np.ndarray, " rows"]
 
 
 def generator(key: Key) -> np.random.Generator:
@@ -43,7 +47,7 @@ def split_key(key: Key, n: int) -> list[Key]:
     """`n` independent keys for building, as `jax.random.split` but without compiling."""
     seeds = np.random.SeedSequence(np.asarray(jax.random.key_data(key)).ravel().tolist())
     states = [child.generate_state(2, np.uint32) for child in seeds.spawn(n)]
-    return [jax.random.wrap_key_data(state) for state in states]
+    return [jax.random.wrap_key_data(jnp.asarray(state)) for state in states]
 
 
 def is_buffer(leaf: Any) -> bool:

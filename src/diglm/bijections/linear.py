@@ -129,7 +129,9 @@ class LULinear(AbstractBijection):
         row, column = self.rows.value[:, None], jnp.arange(self.in_shape[0])[None, :]
         unit = (row == column).astype(self.lower.dtype)
         lower = jnp.where(row > column, self.lower / self.in_shape[0], unit)
-        upper = jnp.triu(self.upper / self.in_shape[0], 1) + jnp.diag(self.sign.value * jnp.exp(log_scale))
+        upper = jnp.triu(self.upper / self.in_shape[0], 1) + jnp.diag(
+            self.sign.value * jnp.exp(log_scale)
+        )
         return lower, upper, log_scale
 
 

@@ -46,13 +46,16 @@ def find(source: Source, data_dir: str | os.PathLike | None = None) -> Path:
             f"DIGLM_DATA or --data-dir to its folder. Its sha256 is {source.sha256}."
         )
     cache.mkdir(parents=True, exist_ok=True)
-    return _download(source, cache / source.name, looked)
+    return _download(source, source.url, cache / source.name, looked)
 
 
-def _download(source: Source, path: Path, looked: str) -> Path:
+def _download(source: Source, url: str, path: Path, looked: str) -> Path:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{source.name}.")
     try:
-        with urllib.request.urlopen(source.url, timeout=30) as reply, os.fdopen(handle, "wb") as out:
+        with (
+            urllib.request.urlopen(url, timeout=30) as reply,
+            os.fdopen(handle, "wb") as out,
+        ):
             shutil.copyfileobj(reply, out)
         _check(Path(temporary), source)
         os.replace(temporary, path)
@@ -85,9 +88,7 @@ class Split:
     y_test: np.ndarray
 
 
-def uci_regression(
-    name: str, split: int, data_dir: str | os.PathLike | None = None
-) -> Split:
+def uci_regression(name: str, split: int, data_dir: str | os.PathLike | None = None) -> Split:
     """A UCI regression table with published split number `split`."""
     with np.load(find(UCI_REGRESSION, data_dir), allow_pickle=False) as stored:
         names = sorted({key.split(".")[0] for key in stored})

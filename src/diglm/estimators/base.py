@@ -4,14 +4,14 @@ import dataclasses
 import math
 import numbers
 from abc import abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -22,7 +22,7 @@ from diglm.estimators import engine, persistence
 from diglm.estimators.counterfactual import Counterfactual
 from diglm.estimators.frames import is_frame, table_like
 from diglm.estimators.recipes import build_hybrid, choose_sizes
-from diglm.heads import AbstractHead, fit_head
+from diglm.heads import GLMHead, fit_head
 from diglm.hybrid import Hybrid
 from diglm.objectives import JointObjective
 from diglm.selective import RejectRule, check_reject
@@ -36,8 +36,21 @@ HEAD_PRECISIONS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on its 
 UNSEEN_LOG_MASS = -1e6  # nats per cell that training gave no meaning: always refused, yet finite
 
 
-class AbstractHybridEstimator(BaseEstimator):
+class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
     """A hybrid model of a table behind scikit-learn's contract."""
+
+    # Parameters that the constructors store and this class reads.
+    flow: Any
+    generative_weight: float
+    volume_weight: float | None
+    validation_fraction: float | str
+    reject: float | str | None
+    slack: float
+    entropy_weight: float
+    vat_weight: float
+    vat_radius: float
+    random_state: Any
+    verbose: bool | str
 
     encoder_: TableEncoder
     model_: Hybrid
@@ -49,7 +62,6 @@ class AbstractHybridEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
-        tags.input_tags.string = True
         return tags
 
     # ------------------------------------------------------------------ fitting
@@ -74,7 +86,7 @@ class AbstractHybridEstimator(BaseEstimator):
         fraction = self.validation_fraction
         if fraction == "auto":
             fraction = float(np.clip(200 / max(1, np.sum(weights > 0)), 0.1, 0.2))
-        train, held_out = _split(fraction, strata, weights, seed)
+        train, held_out = _split(cast(float, fraction), strata, weights, seed)
         values = encoded.values.astype(jnp.result_type(float))
         sizes = choose_sizes(
             self.get_params(deep=False), len(train), encoder.dim, classes=strata is not None
@@ -85,7 +97,9 @@ class AbstractHybridEstimator(BaseEstimator):
             raise ValueError("No training row has a label, so there is nothing to predict.")
         model = build_hybrid(
             self.flow,
-            _started(head_for(encoder.dim), Batch(ys[known], ys[known], labelled[known], weights[known])),
+            _started(
+                head_for(encoder.dim), Batch(ys[known], ys[known], labelled[known], weights[known])
+            ),
             values[train],
             encoder.widths,
             encoder.can_be_missing,
@@ -97,7 +111,7 @@ class AbstractHybridEstimator(BaseEstimator):
         part = [Batch(*(column[i] for column in rows)) for i in (train, held_out)]
         fixed = len(jax.tree.leaves(partition((model.flow, model.completion))[0])) == 0
         offsets = fixed_offsets(encoder.dim, SCORING_OFFSETS)
-        model = _with_fitted_head(model, *part, offsets, exactly=fixed)
+        model = _with_fitted_head(model, part[0], part[1], offsets, exactly=fixed)
         generative = (
             self.generative_weight / encoder.dim if self.volume_weight is None else variance
         )
@@ -116,14 +130,18 @@ class AbstractHybridEstimator(BaseEstimator):
         )
         with ProgressBar(settings.n_epochs, metric, self.verbose) as bar:
             # With nothing to train but the head, its exact fit is the whole fit.
-            result = FitResult(model, stopped="exact") if fixed else fit(
-                model,
-                part[0],
-                objective=objective,
-                validation=part[1] if len(held_out) else None,
-                settings=settings,
-                seed=seed,
-                progress=bar,
+            result = (
+                FitResult(model, stopped="exact")
+                if fixed
+                else fit(
+                    model,
+                    part[0],
+                    objective=objective,
+                    validation=part[1] if len(held_out) else None,
+                    settings=settings,
+                    seed=seed,
+                    progress=bar,
+                )
             )
         self.encoder_, self.model_, self.history_ = encoder, result.model, result.history
         self.stopped_, self.skipped_steps_ = result.stopped, result.skipped_steps
@@ -144,7 +162,7 @@ class AbstractHybridEstimator(BaseEstimator):
             return
         rows = Batch(zs.reshape(len(zs), -1), *held_out[1:])
         rows = pad(Batch(*(column[known] for column in rows)), bucket(len(known)))
-        head = _best_calibration(self.model_.head, rows)
+        head = _best_calibration(self._head, rows)
         self.model_ = eqx.tree_at(lambda model: model.head, self.model_, head)
 
     def _check_numbers(self) -> None:
@@ -326,14 +344,21 @@ class AbstractHybridEstimator(BaseEstimator):
     def _log_px(self, encoded: Encoded) -> np.ndarray:
         return self._in_user_units(self._evaluate(engine.density, encoded).log_px, encoded)
 
-    def _evaluate(self, part: Any, encoded: Encoded) -> engine.Look:
-        """The part of a look that is asked for; where one pass gives all, that one program."""
+    def _evaluate(self, part: Any, encoded: Encoded) -> Any:
+        """The part of a look that is asked for, as NumPy arrays stacked along the rows.
+
+        Where one pass gives all, that one program gives any part.
+        """
         function = engine.look if self.model_.completion is None else part
         return engine.evaluate(function, self.model_, encoded.values, self._offsets)
 
     @staticmethod
     def _in_user_units(log_px: np.ndarray, encoded: Encoded) -> np.ndarray:
         return log_px.astype(float) + encoded.log_scale + UNSEEN_LOG_MASS * encoded.unseen
+
+    @property
+    def _head(self) -> GLMHead:
+        return _head_of(self.model_)
 
     @property
     def _offsets(self) -> np.ndarray:
@@ -395,19 +420,25 @@ def _with_fitted_head(
     unpenalised GLM, to convergence. Otherwise the start has the prior precision, of a few, that
     suits the held-out rows best, and training goes on with the weakest of them.
     """
-    if model.head.weight.size > LARGEST_EXACT_HEAD:
+    head = _head_of(model)
+    if head.weight.size > LARGEST_EXACT_HEAD:
         return model
     rows, held_out = (_features_of(model, part, offsets) for part in (rows, held_out))
     if exactly:
-        return _with_head(model, _newton(model.head, rows, 0.0, max_steps=200, tolerance=1e-9))
+        return _with_head(model, _newton(head, rows, 0.0, max_steps=200, tolerance=1e-9))
     judged = held_out if len(held_out.weight) >= FEWEST_TO_CALIBRATE else None
     if judged is None:
-        return _with_head(model, _newton(model.head, rows, 1.0))
+        return _with_head(model, _newton(head, rows, 1.0))
     judged = pad(judged, bucket(len(judged.weight)))
-    fitted = [_newton(model.head, rows, precision) for precision in HEAD_PRECISIONS]
-    scores = [float(_log_likelihood(head, judged)) for head in fitted]
+    fitted = [_newton(head, rows, precision) for precision in HEAD_PRECISIONS]
+    scores = [float(_log_likelihood(candidate, judged)) for candidate in fitted]
     best = fitted[int(np.nanargmax(scores))]
     return _with_head(model, _with_precision(best, HEAD_PRECISIONS[0]))
+
+
+def _head_of(model: Hybrid) -> GLMHead:
+    """The model's head, which in an estimator's hybrid is always a generalised linear model."""
+    return cast(GLMHead, model.head)
 
 
 def _features_of(model: Hybrid, rows: Batch, offsets: np.ndarray) -> Batch:
@@ -416,13 +447,13 @@ def _features_of(model: Hybrid, rows: Batch, offsets: np.ndarray) -> Batch:
     rows = Batch(*(column[known] for column in rows))
     if len(known) == 0:
         return rows
-    zs = engine.evaluate(engine.look, model, rows.x, offsets).z
+    zs = engine.evaluate(engine.look, model, np.asarray(rows.x), offsets).z
     return rows._replace(x=zs.reshape(len(zs), -1))
 
 
 def _newton(
-    head: AbstractHead, rows: Batch, l2: float, *, max_steps: int = 30, tolerance: float = 1e-5
-) -> AbstractHead:
+    head: GLMHead, rows: Batch, l2: float, *, max_steps: int = 30, tolerance: float = 1e-5
+) -> GLMHead:
     rows = pad(rows, bucket(len(rows.weight)))
     return fit_head(
         _with_precision(head, l2),
@@ -435,36 +466,36 @@ def _newton(
     )
 
 
-def _with_precision(head: AbstractHead, l2: float) -> AbstractHead:
+def _with_precision(head: GLMHead, l2: float) -> GLMHead:
     return eqx.tree_at(lambda h: h.l2.value, head, jnp.full_like(head.l2.value, l2))
 
 
-def _with_head(model: Hybrid, head: AbstractHead) -> Hybrid:
+def _with_head(model: Hybrid, head: GLMHead) -> Hybrid:
     """The model with that head, unless its fit went astray."""
     finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in (head.weight, head.bias))
     return eqx.tree_at(lambda m: m.head, model, head) if finite else model
 
 
 @eqx.filter_jit
-def _log_likelihood(head: AbstractHead, rows: Batch) -> jax.Array:
+def _log_likelihood(head: GLMHead, rows: Batch) -> jax.Array:
     """Weighted sum of log p(y|z)."""
     per_row = jax.vmap(lambda z, y: head(z).log_prob(y))(rows.x, rows.y)
     return jnp.sum(rows.weight * jnp.where(rows.weight > 0, per_row, 0.0))
 
 
-def _started(head: AbstractHead, rows: Batch) -> AbstractHead:
+def _started(head: GLMHead, rows: Batch) -> GLMHead:
     """The head at the marginal of y; padded, so that tables of similar size share a program."""
     rows = pad(rows, bucket(len(rows.weight)))
     return _start_head(head, jnp.asarray(rows.y), jnp.asarray(rows.weight))
 
 
 @eqx.filter_jit
-def _start_head(head: AbstractHead, ys: jax.Array, weights: jax.Array) -> AbstractHead:
+def _start_head(head: GLMHead, ys: jax.Array, weights: jax.Array) -> GLMHead:
     return head.start(ys, weights)
 
 
 @eqx.filter_jit
-def _best_calibration(head: AbstractHead, rows: Batch) -> AbstractHead:
+def _best_calibration(head: GLMHead, rows: Batch) -> GLMHead:
     """The head at the confidence that maximises held-out likelihood, shrunk towards no change."""
     grid = jnp.exp(jnp.linspace(-1.2, 1.2, 61)).astype(rows.x.dtype)
 
@@ -480,8 +511,16 @@ def _check_number(
     name: str, value: Any, *, low: float, high: float = math.inf, open_low: bool = False
 ) -> None:
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not (is_number and math.isfinite(value) and (value > low or (value == low and not open_low)) and value <= high):
-        bounds = f"{'>' if open_low else '>='} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
+    number = cast(float, value)  # the stubs of numbers.Real have no order with float
+    if not (
+        is_number
+        and math.isfinite(value)
+        and (number > low or (number == low and not open_low))
+        and number <= high
+    ):
+        bounds = f"{'>' if open_low else '>='} {low:g}" + (
+            "" if high == math.inf else f" and <= {high:g}"
+        )
         raise ValueError(f"{name} must be a finite number {bounds}; got {value!r}.")
 
 

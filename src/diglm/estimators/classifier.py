@@ -59,27 +59,27 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         self,
         flow: Any = "auto",
         *,
-        n_blocks: int | str = "auto",
-        width: int | str = "auto",
-        depth: int | str = "auto",
-        dropout: float | str = "auto",
-        head: str = "auto",
-        generative_weight: float = 1.0,
-        volume_weight: float | None = None,
-        n_epochs: int | str = "auto",
-        batch_size: int | str = "auto",
-        learning_rate: float | str = "auto",
-        validation_fraction: float | str = "auto",
-        patience: int | str = "auto",
-        reject: float | str | None = 0.01,
-        slack: float = 0.0,
+        n_blocks: Any = "auto",
+        width: Any = "auto",
+        depth: Any = "auto",
+        dropout: Any = "auto",
+        head: Any = "auto",
+        generative_weight: Any = 1.0,
+        volume_weight: Any = None,
+        n_epochs: Any = "auto",
+        batch_size: Any = "auto",
+        learning_rate: Any = "auto",
+        validation_fraction: Any = "auto",
+        patience: Any = "auto",
+        reject: Any = 0.01,
+        slack: Any = 0.0,
         unlabelled: Any = None,
-        entropy_weight: float = 0.0,
-        vat_weight: float = 0.0,
-        vat_radius: float = 1.0,
+        entropy_weight: Any = 0.0,
+        vat_weight: Any = 0.0,
+        vat_radius: Any = 1.0,
         class_weight: Any = None,
         random_state: Any = None,
-        verbose: bool | str = "auto",
+        verbose: Any = "auto",
     ):
         self.flow = flow
         self.n_blocks = n_blocks
@@ -185,7 +185,7 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         encoded = self._encode(X)
         before = self._features(encoded).astype(float)
         codes = self._codes(np.resize(np.asarray(target), len(before)), len(before))
-        head = self.model_.head
+        head = self._head
         weight, bias = np.asarray(head.weight, float), np.asarray(head.bias, float)
         margins = np.full(len(before), float(margin))
         for _ in range(MARGIN_DOUBLINGS):
@@ -204,9 +204,7 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
 
     def _validate_with_target(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if y is None:
-            raise ValueError(
-                "HybridClassifier requires y to be passed, but the target y is None."
-            )
+            raise ValueError("HybridClassifier requires y to be passed, but the target y is None.")
         X = self._validate(X, reset=True)
         y = column_or_1d(y, warn=True)
         if len(y) != len(X):

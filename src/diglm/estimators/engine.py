@@ -5,7 +5,9 @@ the program. A new number of rows therefore never recompiles, a row's answer doe
 rows beside it, and a chunk's intermediates stay in cache.
 """
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,8 +19,8 @@ from jaxtyping import Array, Float, Int
 from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 
-CHUNK = 256
-CAPACITY = 32 * CHUNK  # rows held by the compiled loop
+CHUNK = 512
+CAPACITY = 16 * CHUNK  # rows held by the compiled loop
 
 
 class Look(NamedTuple):
@@ -66,14 +68,21 @@ def evaluate(
     """`function(model, row, offsets)` for every row, as NumPy arrays stacked along the rows."""
     rows = np.asarray(rows, jnp.result_type(float))
     shared = jnp.asarray(offsets, jnp.result_type(float))
-    pending = []
-    for start in range(0, len(rows), CAPACITY):
+
+    def run(start: int) -> Any:
         part = rows[start : start + CAPACITY]
         padded = np.zeros((CAPACITY, *rows.shape[1:]), rows.dtype)
         padded[: len(part)] = part
         n_chunks = jnp.asarray(-(-len(part) // CHUNK), jnp.int32)
-        pending.append((_loop(function, model, jnp.asarray(padded), n_chunks, shared), len(part)))
-    parts = [jax.tree.map(lambda a, n=n: np.asarray(a)[:n], out) for out, n in pending]
+        out = _loop(function, model, jnp.asarray(padded), n_chunks, shared)
+        return jax.tree.map(lambda a: np.asarray(a)[: len(part)], out)
+
+    starts = range(0, len(rows), CAPACITY)
+    if len(starts) == 1:
+        return run(0)
+    first = run(0)  # compiles, if need be, before the threads set out
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a loop of small chunks keeps one core busy
+        parts = [first, *pool.map(run, starts[1:])]
     return jax.tree.map(lambda *columns: np.concatenate(columns), *parts)
 
 

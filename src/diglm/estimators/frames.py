@@ -23,4 +23,8 @@ def table_like(X: Any, columns: dict[str, np.ndarray]) -> Any:
         return table
     if importlib.util.find_spec("pandas") is not None:
         return importlib.import_module("pandas").DataFrame(columns)
-    return np.rec.fromarrays(list(columns.values()), names=list(columns))
+    # NumPy's stubs know a list of names only beside `formats`.
+    return np.rec.fromarrays(
+        list(columns.values()),
+        names=list(columns),  # pyright: ignore[reportArgumentType]
+    )

@@ -25,7 +25,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 FORMAT = 1
-MODEL_PACKAGES = ("networks", "bijections", "bases", "flows", "heads", "completion", "hybrid", "types")
+MODEL_PACKAGES = (
+    "networks",
+    "bijections",
+    "bases",
+    "flows",
+    "heads",
+    "completion",
+    "hybrid",
+    "types",
+)
 DEEPEST = 64
 
 

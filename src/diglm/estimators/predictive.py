@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy import stats
@@ -68,7 +69,7 @@ class PredictiveDistribution:
 
 def _seed(key: Any) -> Any:
     if isinstance(key, jax.Array):
-        data = jax.random.key_data(key) if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+        data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
         return np.asarray(data).ravel().tolist()
     return key
 

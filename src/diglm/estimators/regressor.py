@@ -58,26 +58,26 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
         self,
         flow: Any = "auto",
         *,
-        n_blocks: int | str = "auto",
-        width: int | str = "auto",
-        depth: int | str = "auto",
-        dropout: float | str = "auto",
-        head: str = "auto",
-        generative_weight: float = 1.0,
-        volume_weight: float | None = None,
-        n_epochs: int | str = "auto",
-        batch_size: int | str = "auto",
-        learning_rate: float | str = "auto",
-        validation_fraction: float | str = "auto",
-        patience: int | str = "auto",
-        reject: float | str | None = 0.01,
-        slack: float = 0.0,
+        n_blocks: Any = "auto",
+        width: Any = "auto",
+        depth: Any = "auto",
+        dropout: Any = "auto",
+        head: Any = "auto",
+        generative_weight: Any = 1.0,
+        volume_weight: Any = None,
+        n_epochs: Any = "auto",
+        batch_size: Any = "auto",
+        learning_rate: Any = "auto",
+        validation_fraction: Any = "auto",
+        patience: Any = "auto",
+        reject: Any = 0.01,
+        slack: Any = 0.0,
         unlabelled: Any = None,
-        entropy_weight: float = 0.0,
-        vat_weight: float = 0.0,
-        vat_radius: float = 1.0,
+        entropy_weight: Any = 0.0,
+        vat_weight: Any = 0.0,
+        vat_radius: Any = 1.0,
         random_state: Any = None,
-        verbose: bool | str = "auto",
+        verbose: Any = "auto",
     ):
         self.flow = flow
         self.n_blocks = n_blocks
@@ -133,7 +133,9 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
         self.y_location_, self.y_scale_ = location, scale
         known = labelled & (weights > 0)
         self.y_mean_ = float(np.average(y[known], weights=weights[known]))
-        self.y_std_ = float(np.sqrt(np.average((y[known] - self.y_mean_) ** 2, weights=weights[known])))
+        self.y_std_ = float(
+            np.sqrt(np.average((y[known] - self.y_mean_) ** 2, weights=weights[known]))
+        )
         return self
 
     def predict_dist(self, X: Any) -> PredictiveDistribution:
@@ -171,10 +173,13 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
         before = self._features(encoded).astype(float)
         wanted = np.resize(_numeric(np.atleast_1d(target)), len(before))
         _check_support(self.head_, wanted)
-        head = self.model_.head
+        head = self._head
         low, high = (np.asarray(b.value, float)[0] for b in (head.eta_low, head.eta_high))
         eta = np.asarray(
-            [head.eta_for_mean(jnp.asarray(m)) for m in (wanted - self.y_location_) / self.y_scale_],
+            [
+                head.eta_for_mean(jnp.asarray(m))
+                for m in (wanted - self.y_location_) / self.y_scale_
+            ],
             float,
         )
         if np.any((eta < low) | (eta > high)):
@@ -224,7 +229,9 @@ def _check_support(head: str, y: np.ndarray) -> None:
     """Counts are whole and not negative; a Gamma response is positive."""
     y = y[~np.isnan(y)]
     if head in ("poisson", "negative_binomial") and np.any((y < 0) | (y != np.round(y))):
-        raise ValueError(f"head={head!r} needs whole numbers y >= 0; got {y[(y < 0) | (y != np.round(y))][0]}.")
+        raise ValueError(
+            f"head={head!r} needs whole numbers y >= 0; got {y[(y < 0) | (y != np.round(y))][0]}."
+        )
     if head == "gamma" and np.any(y <= 0):
         raise ValueError(f"head='gamma' needs y > 0; got {y[y <= 0][0]}.")
 

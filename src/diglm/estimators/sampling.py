@@ -1,6 +1,7 @@
 """Exact draws of the features z given y."""
 
 import math
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -8,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from diglm.bases import Normal
 from diglm.heads import (
-    AbstractHead,
     Bernoulli,
     Categorical,
     Gaussian,
+    GLMHead,
     NegativeBinomial,
     Poisson,
 )
@@ -31,7 +33,8 @@ def features_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "
     rejection from the base. Other heads have no bound to reject against; there each draw is the
     end of its own elliptical slice chain of 100 steps, exact in the limit of long chains.
     """
-    head, variance = model.head, model.flow.base.variance
+    # What the estimators build: a generalised linear model over a normal base.
+    head, variance = cast(GLMHead, model.head), cast(Normal, model.flow.base).variance
     dim = math.prod(model.flow.base.shape)
     response = head(jnp.zeros(dim))
     if isinstance(response, Gaussian) and head.weight.shape[0] == 1:
@@ -41,26 +44,26 @@ def features_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "
     return np.asarray(_by_slices(head, ys, dim, variance, key))
 
 
-def _conditioned(head: AbstractHead, ys: Array, variance: float, key: Key) -> Array:
+def _conditioned(head: GLMHead, ys: Array, variance: float, key: Key) -> Array:
     r"""Matheron's rule: $z = z_0 + v b\,(y - y_0)/(v|b|^2 + s^2)$ for a joint draw $(z_0, y_0)$."""
     key_z, key_y = jax.random.split(key)
     weight = head.weight[0]
     z = math.sqrt(variance) * jax.random.normal(key_z, (len(ys), len(weight)))
-    scale = head(jnp.zeros_like(weight)).scale
+    scale = cast(Gaussian, head(jnp.zeros_like(weight))).scale
     drawn = z @ weight + head.bias[0] + scale * jax.random.normal(key_y, (len(ys),))
     gain = variance * weight / (variance * weight @ weight + scale**2)
     return z + jnp.outer(ys - drawn, gain)
 
 
 @eqx.filter_jit
-def _propose(head: AbstractHead, y: Array, dim: int, variance: float, key: Key):
+def _propose(head: GLMHead, y: Array, dim: int, variance: float, key: Key):
     key_z, key_u = jax.random.split(key)
     z = math.sqrt(variance) * jax.random.normal(key_z, (PROPOSALS, dim))
     log_keep = jax.vmap(lambda row: head(row).log_prob(y))(z) - head.log_prob_bound(y)
     return z, jnp.log(jax.random.uniform(key_u, (PROPOSALS,))) < log_keep
 
 
-def _by_rejection(head: AbstractHead, ys: np.ndarray, dim: int, variance: float, key: Key):
+def _by_rejection(head: GLMHead, ys: np.ndarray, dim: int, variance: float, key: Key):
     drawn = np.zeros((len(ys), dim))
     for value in np.unique(ys):
         places, found = np.flatnonzero(ys == value), 0
@@ -81,7 +84,7 @@ def _by_rejection(head: AbstractHead, ys: np.ndarray, dim: int, variance: float,
 
 
 @eqx.filter_jit
-def _by_slices(head: AbstractHead, ys: Array, dim: int, variance: float, key: Key) -> Array:
+def _by_slices(head: GLMHead, ys: Array, dim: int, variance: float, key: Key) -> Array:
     """Elliptical slice sampling (Murray et al., 2010), one chain a draw."""
 
     def log_likelihood(z, y):
@@ -106,7 +109,13 @@ def _by_slices(head: AbstractHead, ys: Array, dim: int, variance: float, key: Ke
                 low = jnp.where(angle < 0, angle, low)
                 high = jnp.where(angle < 0, high, angle)
                 key, key_draw = jax.random.split(key)
-                return jax.random.uniform(key_draw, minval=low, maxval=high), low, high, key, turns + 1
+                return (
+                    jax.random.uniform(key_draw, minval=low, maxval=high),
+                    low,
+                    high,
+                    key,
+                    turns + 1,
+                )
 
             start = (angle, angle - 2 * jnp.pi, angle, key_shrink, jnp.zeros((), jnp.int32))
             angle, *_, turns = jax.lax.while_loop(outside, shrink, start)

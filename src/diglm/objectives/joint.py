@@ -15,7 +15,7 @@ paper says a variance scaled by $1/\lambda$; the derivation gives $\lambda$), an
 belongs to it is the one with that base: build the flow with `Normal(dim, variance=lambda)`.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -80,7 +80,8 @@ class JointObjective(eqx.Module):
         `emphasis` multiplies lambda: a schedule's hold on the trade-off.
         """
         key_pass, key_vat = jax.random.split(key)
-        outputs, moved = model.forward_batch(batch.x, key=key_pass)
+        xs = cast(Array, batch.x)  # never NumPy's here: see `Batch`
+        outputs, moved = model.forward_batch(xs, key=key_pass)
         terms = self.terms(outputs.log_px, outputs.response, batch, emphasis)
         loss = terms.loss + model.head.penalty() / self.n_rows
         if self.entropy_weight > 0:
@@ -89,7 +90,7 @@ class JointObjective(eqx.Module):
             loss += self.entropy_weight * _mean(entropy, unlabelled, batch.weight)
         if self.vat_weight > 0:
             divergence = virtual_adversarial_divergence(
-                model, batch.x, radius=self.vat_radius, key=key_vat
+                model, xs, radius=self.vat_radius, key=key_vat
             )
             loss += self.vat_weight * _mean(divergence, batch.weight, batch.weight)
         return loss, (terms._replace(loss=loss), moved)

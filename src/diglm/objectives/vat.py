@@ -1,5 +1,7 @@
 """Virtual adversarial training: predictions should not change under the worst small step."""
 
+from typing import cast
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -12,7 +14,7 @@ PROBE = 1e-2  # length of the finite step with which the sensitive direction is 
 
 
 def virtual_adversarial_divergence(
-    model: Hybrid, xs: Float[Array, "rows *shape"], *, radius: float, key: Key
+    model: Hybrid, xs: Float[Array, " rows *shape"], *, radius: float, key: Key
 ) -> Float[Array, " rows"]:
     r"""$\max_{|r| \le \rho} D(p(y|x), p(y|x+r))$ per row, by one power iteration.
 
@@ -38,7 +40,8 @@ def virtual_adversarial_divergence(
 def divergence(first: AbstractResponse, second: AbstractResponse) -> Scalar:
     """KL divergence of class probabilities; for numbers, that of Gaussians of one variance."""
     if isinstance(first, Categorical):
-        log_p, log_q = jax.nn.log_softmax(first.logits), jax.nn.log_softmax(second.logits)
+        other = cast(Categorical, second)  # both are responses of one head
+        log_p, log_q = jax.nn.log_softmax(first.logits), jax.nn.log_softmax(other.logits)
         return jnp.sum(jnp.exp(log_p) * (log_p - log_q))
     return 0.5 * jnp.square(first.mean - second.mean) / jnp.maximum(first.variance, 1e-6)
 

@@ -54,7 +54,9 @@ def commit() -> str | None:
         return done.stdout.strip()
 
     try:
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/src", ":/benchmarks")
+        changed = git(
+            "status", "--porcelain", "--untracked-files=no", "--", ":/src", ":/benchmarks"
+        )
         return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None

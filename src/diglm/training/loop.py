@@ -45,7 +45,7 @@ def pad(rows: Batch, size: int) -> Batch:
     n = len(rows.weight)
     index = np.concatenate([np.arange(n), np.zeros(size - n, int)])
     padded = Batch(*(np.asarray(column)[index] for column in rows))
-    weight = padded.weight.copy()
+    weight = np.array(padded.weight)
     weight[n:] = 0
     return padded._replace(weight=weight)
 
@@ -53,7 +53,7 @@ def pad(rows: Batch, size: int) -> Batch:
 def _epoch_key(seed: int, epoch: int) -> Key:
     """The key of an epoch's noise: XLA's own generator, quicker to compile and to run."""
     words = np.random.SeedSequence([seed, epoch]).generate_state(4, np.uint32)
-    return jax.random.wrap_key_data(words, impl="unsafe_rbg")
+    return jax.random.wrap_key_data(jnp.asarray(words), impl="unsafe_rbg")
 
 
 def fit(
@@ -90,9 +90,7 @@ def fit(
     offsets = (
         None
         if completion is None
-        else jnp.asarray(
-            fixed_offsets(rows.x.shape[1], VALIDATION_OFFSETS), jnp.result_type(float)
-        )
+        else jnp.asarray(fixed_offsets(rows.x.shape[1], VALIDATION_OFFSETS), jnp.result_type(float))
     )
     on_device = jax.tree.map(jnp.asarray, pad(rows, size))
     checked_rows = None
@@ -134,7 +132,11 @@ def fit(
                 stacklevel=2,
             )
             break
-        if checked is not None and settings.patience is not None and since_best >= settings.patience:
+        if (
+            checked is not None
+            and settings.patience is not None
+            and since_best >= settings.patience
+        ):
             result.stopped = "patience"
             break
     if not np.isfinite(float(state.best_loss)):

@@ -1,6 +1,6 @@
 """One epoch as one compiled loop: gradient, guard against non-finite steps, Adam, average."""
 
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -138,7 +138,8 @@ def _advance(
     with jax.numpy_dtype_promotion("standard"):  # Optax mixes its count with floats
         direction, moments = ADAM.update(gradient, state.moments)
     rate = schedule.rate_at(state.step)
-    weights = state.weights - rate * (direction + schedule.weight_decay * state.weights)
+    step = cast(Array, direction) + schedule.weight_decay * state.weights
+    weights = state.weights - rate * step
     decay = schedule.averaging_at(state.step)
     average = decay * state.average + (1 - decay) * weights
 

@@ -1,0 +1,32 @@
+"""The README says what runs and what was measured."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+from mktestdocs import check_md_file
+
+ROOT = Path(__file__).parent.parent
+
+
+def numbers():
+    spec = importlib.util.spec_from_file_location("numbers_of_readme", ROOT / "docs" / "numbers.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_measured_numbers_in_the_readme_are_those_in_results():
+    text = (ROOT / "README.md").read_text()
+    assert text == numbers().render(text), "run: python docs/numbers.py"
+
+
+@pytest.mark.slow
+def test_the_code_of_the_readme_runs(tmp_path):
+    here = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        check_md_file(ROOT / "README.md", memory=True)
+    finally:
+        os.chdir(here)
