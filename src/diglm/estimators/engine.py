@@ -20,7 +20,7 @@ from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 
 CHUNK = 512
-CAPACITY = 16 * CHUNK  # rows held by the compiled loop
+CAPACITY = 32 * CHUNK  # rows held by the compiled loop
 
 
 class Look(NamedTuple):
