@@ -212,6 +212,8 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         return X, y
 
     def _labelled(self, y: np.ndarray) -> np.ndarray:
+        if y.dtype.kind == "f" and np.any(np.isinf(y)):
+            raise ValueError("Input y contains infinity, which names no class.")
         missing = np.array([value is None or value != value for value in y.tolist()], bool)
         if np.any(missing):
             raise ValueError(

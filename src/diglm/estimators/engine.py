@@ -20,7 +20,9 @@ from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 
 CHUNK = 512
-CAPACITY = 32 * CHUNK  # rows held by the compiled loop
+CAPACITY = 16 * CHUNK  # rows held by the compiled loop
+
+_COMPILED: set[tuple] = set()
 
 
 class Look(NamedTuple):
@@ -80,9 +82,13 @@ def evaluate(
     starts = range(0, len(rows), CAPACITY)
     if len(starts) == 1:
         return run(0)
-    first = run(0)  # compiles, if need be, before the threads set out
+    done = []
+    program = (function, jax.tree.structure(model), tuple(map(np.shape, jax.tree.leaves(model))))
+    if program not in _COMPILED:  # once, before the threads set out to do it all at the same time
+        done.append(run(0))
+        _COMPILED.add(program)
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # a loop of small chunks keeps one core busy
-        parts = [first, *pool.map(run, starts[1:])]
+        parts = [*done, *pool.map(run, starts[len(done) :])]
     return jax.tree.map(lambda *columns: np.concatenate(columns), *parts)
 
 
