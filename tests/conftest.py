@@ -3,7 +3,9 @@
 The hook must be in place before `diglm` is first imported, so nothing here imports it.
 """
 
+import gc
 import os
+from pathlib import Path
 
 # Tests compile hundreds of small programs and run each once: compile quickly, run slowly.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
@@ -20,6 +22,22 @@ jaxtyping.install_import_hook("diglm", "beartype.beartype")
 
 hypothesis.settings.register_profile("diglm", deadline=None, max_examples=50, derandomize=True)
 hypothesis.settings.load_profile("diglm")
+
+
+MOST_MAPPINGS = 20_000  # of memory; Linux grants a process 65,530
+
+
+@pytest.fixture(autouse=True)
+def bounded_programs():
+    """Drop compiled programs before the process runs out of memory mappings, and crashes.
+
+    Each program holds several mappings for its code; the suite compiles thousands.
+    """
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture
