@@ -24,7 +24,7 @@ from diglm.heads import make_head
 from diglm.objectives import JointObjective
 from diglm.report.results import write_result
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import State, restore, run_epoch
+from diglm.training.step import Shared, State, restore, run_epoch
 from diglm.types import Batch, partition
 from peers import COUPLINGS, DIM, PEERS, RATE, WIDTH, AbstractPeer, check, interleave, summary, toy
 
@@ -56,8 +56,9 @@ class Diglm(AbstractPeer):
         nothing = jnp.zeros(n)
         rows = Batch(jnp.asarray(xs_train), nothing, nothing > 0, nothing + 1)
         settings = Settings(learning_rate=RATE, warmup=0.0, final_rate=0.999)
-        objective, schedule = JointObjective(1.0), Schedule.of(settings, 10**6)
-        self._shared = (self._model, objective, rows, None, schedule, None)
+        objective = JointObjective(1.0, density_only=True)
+        schedule = Schedule.of(settings, 10**6)
+        self._fixed = (Shared(self._model, objective, schedule), rows, None, None)
         self._rng = np.random.default_rng(0)
         self._rows = n
         self._state = State.start(self._model)
@@ -77,7 +78,7 @@ class Diglm(AbstractPeer):
             steps = jnp.asarray(min(n_steps, per_epoch), jnp.int32)
             key = jax.random.key(0, impl="unsafe_rbg")
             self._state, terms, _ = run_epoch(
-                self._shared, self._state, order, steps, self._batch, key
+                self._fixed, self._state, order, steps, self._batch, key
             )
             n_steps -= per_epoch
         jax.block_until_ready(self._state)

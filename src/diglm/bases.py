@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.types import Key, Scalar
+from diglm.types import Key, Scalar, clamp
 
 
 class AbstractBase(eqx.Module):
@@ -44,8 +44,7 @@ class Normal(AbstractBase):
     def log_prob(self, z: Float[Array, "..."]) -> Scalar:
         constant = 0.5 * z.size * math.log(2 * math.pi * self.variance)
         # Capped so that features of far-out inputs cannot overflow float32 when squared and summed.
-        squares = jnp.minimum(jnp.square(jnp.clip(z, -1e15, 1e15)), 1e30)
-        return -0.5 / self.variance * jnp.sum(squares) - constant
+        return -0.5 / self.variance * jnp.sum(jnp.square(clamp(z, -1e15, 1e15))) - constant
 
     def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
         return math.sqrt(self.variance) * jax.random.normal(key, (n, *self.shape))

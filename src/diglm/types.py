@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray
 
 Scalar = Float[Array, ""]
 Key = PRNGKeyArray
@@ -48,6 +48,15 @@ def split_key(key: Key, n: int) -> list[Key]:
     seeds = np.random.SeedSequence(np.asarray(jax.random.key_data(key)).ravel().tolist())
     states = [child.generate_state(2, np.uint32) for child in seeds.spawn(n)]
     return [jax.random.wrap_key_data(jnp.asarray(state)) for state in states]
+
+
+def clamp(x: Array, low: ArrayLike, high: ArrayLike) -> Array:
+    """`x` within `[low, high]`; slope one up to the bounds, zero beyond.
+
+    As `jnp.clip`, whose slope at a tie is shared out between its arguments: several operations in
+    the backward pass where this takes one.
+    """
+    return jnp.where(x < low, low, jnp.where(x > high, high, x))
 
 
 def is_buffer(leaf: Any) -> bool:

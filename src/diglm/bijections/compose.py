@@ -1,6 +1,7 @@
 """Bijections made of bijections: a chain of layers, a scan over equal blocks, an inverted layer."""
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 import equinox as eqx
 import jax
@@ -63,7 +64,8 @@ class Scan(AbstractBijection):
     r"""$f = f_L \circ \dots \circ f_1$ for blocks of one structure, stored stacked.
 
     The block is traced and compiled once instead of `n_blocks` times. `unroll` blocks are laid
-    out per turn of the compiled loop: more compiling, less looping.
+    out per turn of the compiled loop: more compiling, less looping. With all of them laid out
+    there is no loop, and `vmap` may keep rows along any axis.
     """
 
     blocks: AbstractBijection
@@ -135,6 +137,8 @@ class Scan(AbstractBijection):
             block_arrays, block_key = sliced
             return step(carry, eqx.combine(block_arrays, static), block_key)
 
+        if self.unroll >= self.n_blocks:
+            return _laid_out(body, carry, (arrays, keys), self.n_blocks, reverse=reverse)
         return jax.lax.scan(
             body, carry, (arrays, keys), reverse=reverse, unroll=min(self.unroll, self.n_blocks)
         )
@@ -158,6 +162,16 @@ class Inverted(AbstractBijection):
 
     def inverse_and_log_det(self, z: Float[Array, "..."]) -> tuple[Float[Array, "..."], Scalar]:
         return self.bijection.forward_and_log_det(z)
+
+
+def _laid_out(body, carry, stacked, n: int, *, reverse: bool):
+    """`jax.lax.scan` without the loop."""
+    collected = []
+    for i in range(n)[:: -1 if reverse else 1]:
+        carry, out = body(carry, jax.tree.map(itemgetter(i), stacked))
+        collected.append(out)
+    ordered = collected[::-1] if reverse else collected
+    return carry, jax.tree.map(lambda *leaves: jnp.stack(leaves), *ordered)
 
 
 def _split(key: Key | None, n: int):

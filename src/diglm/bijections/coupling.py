@@ -15,7 +15,7 @@ from diglm.bijections.spline import (
     spline_inverse,
 )
 from diglm.networks.base import AbstractNetwork
-from diglm.types import Key, Scalar
+from diglm.types import Key, Scalar, clamp
 
 
 class AbstractCoupling(AbstractBijection):
@@ -52,19 +52,18 @@ class AbstractCoupling(AbstractBijection):
     def forward_batch(
         self, xs: Float[Array, "rows dim"], *, key: Key | None = None, start: bool = False
     ) -> tuple[Float[Array, "rows dim"], Float[Array, " rows"], "AbstractCoupling"]:
-        kept = self.in_shape[0] // 2
-        as_, bs = xs[:, :kept], xs[:, kept:]
+        as_, bs = jnp.split(xs, [self.in_shape[0] // 2], axis=1)
         raws, moved = self.conditioner.forward_batch(self._clip(as_), key=key, start=start)
         bs, log_dets = jax.vmap(self.change)(bs, raws)
         layer = eqx.tree_at(lambda layer: layer.conditioner, self, moved)
         return jnp.concatenate([as_, bs], axis=1), log_dets, layer
 
-    def _split(self, x: Array) -> tuple[Array, Array]:
-        kept = self.in_shape[0] // 2
-        return x[:kept], x[kept:]
+    def _split(self, x: Array) -> list[Array]:
+        # Not two slices: the gradient of a split is one concatenation, which XLA sees through.
+        return jnp.split(x, [self.in_shape[0] // 2])
 
     def _clip(self, a: Array) -> Array:
-        return jnp.clip(a, -self.limit, self.limit)
+        return clamp(a, -self.limit, self.limit)
 
 
 class AffineCoupling(AbstractCoupling):
@@ -109,8 +108,8 @@ class AffineCoupling(AbstractCoupling):
         return (b - shift) * jnp.exp(-log_scale), -jnp.sum(log_scale)
 
     def _parameters(self, raw: Array) -> tuple[Array, Array]:
-        half = raw.shape[0] // 2
-        return self.bound * jnp.tanh(raw[:half] / self.bound), raw[half:]
+        raw_scale, shift = jnp.split(raw, 2)
+        return self.bound * jnp.tanh(raw_scale / self.bound), shift
 
 
 class SplineCoupling(AbstractCoupling):

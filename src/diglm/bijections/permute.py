@@ -73,12 +73,12 @@ class Exchange(AbstractBijection):
     def forward_and_log_det(
         self, x: Float[Array, " dim"], *, key: Key | None = None
     ) -> tuple[Float[Array, " dim"], Scalar]:
-        kept = x.shape[0] // 2
-        return jnp.concatenate([x[kept:], x[:kept]]), jnp.zeros((), x.dtype)
+        a, b = jnp.split(x, [x.shape[0] // 2])
+        return jnp.concatenate([b, a]), jnp.zeros((), x.dtype)
 
     def inverse_and_log_det(self, z: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Scalar]:
-        rest = z.shape[0] - z.shape[0] // 2
-        return jnp.concatenate([z[rest:], z[:rest]]), jnp.zeros((), z.dtype)
+        b, a = jnp.split(z, [z.shape[0] - z.shape[0] // 2])
+        return jnp.concatenate([a, b]), jnp.zeros((), z.dtype)
 
 
 def random_permutation(dim: int, *, key: Key) -> Permute:

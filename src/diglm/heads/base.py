@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.links import get_link
-from diglm.types import Buffer, Key, Scalar
+from diglm.types import Buffer, Key, Scalar, clamp
 
 
 class AbstractResponse(eqx.Module):
@@ -79,7 +79,7 @@ class Bounded(eqx.Module):
 
     def __call__(self) -> Scalar:
         """The number, within its bounds."""
-        return jnp.clip(self.value, self.low.value, self.high.value)
+        return clamp(self.value, self.low.value, self.high.value)
 
     def shifted(self, by: ArrayLike) -> "Bounded":
         """Number and bounds moved together."""

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.base import AbstractDiscreteFamily, AbstractFamily, AbstractHead, AbstractResponse
-from diglm.types import Buffer, Scalar
+from diglm.types import Buffer, Scalar, clamp
 
 
 class GLMHead(AbstractHead):
@@ -67,7 +67,7 @@ class GLMHead(AbstractHead):
             raise ValueError(
                 f"Expected z of shape {(self.dim,)}; got {z.shape}. For a batch, use jax.vmap."
             )
-        return jnp.clip(self.weight @ z + self.bias, self.eta_low.value, self.eta_high.value)
+        return clamp(self.weight @ z + self.bias, self.eta_low.value, self.eta_high.value)
 
     def __call__(self, z: Float[Array, " dim"]) -> AbstractResponse:
         return self.family.response(self.linear_predictor(z))

@@ -20,7 +20,7 @@ from diglm.heads.special import (
     limit,
     stirling_error,
 )
-from diglm.types import Key
+from diglm.types import Key, clamp
 
 __all__ = [
     "AbstractResponse",
@@ -44,7 +44,7 @@ class Gaussian(AbstractResponse):
         t = (jnp.asarray(y, self.loc.dtype) - self.loc) / self.scale
         # Billions of standard deviations are far enough; squares and slopes beyond overflow.
         far = math.exp(0.25 * math.log(float(jnp.finfo(t.dtype).max)))
-        t = jnp.clip(t, -far, far)
+        t = clamp(t, -far, far)
         return -0.5 * t * t - jnp.log(self.scale) - 0.5 * LOG_2PI
 
     @property

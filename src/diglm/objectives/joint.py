@@ -46,6 +46,7 @@ class JointObjective(eqx.Module):
         vat_weight: weight of the virtual adversarial divergence, on all rows.
         vat_radius: length of the adversarial step in the model's input units.
         n_rows: rows of the whole training set, over which the head's prior is shared.
+        density_only: no row has a label, so the head is not evaluated at all.
     """
 
     generative_weight: Scalar
@@ -53,6 +54,7 @@ class JointObjective(eqx.Module):
     entropy_weight: float = eqx.field(static=True)
     vat_weight: float = eqx.field(static=True)
     vat_radius: float = eqx.field(static=True)
+    density_only: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -61,11 +63,17 @@ class JointObjective(eqx.Module):
         vat_weight: float = 0.0,
         vat_radius: float = 1.0,
         n_rows: float = 1.0,
+        *,
+        density_only: bool = False,
     ):
+        if density_only and (entropy_weight > 0 or vat_weight > 0):
+            raise ValueError(
+                "density_only never asks the head, which entropy_weight and vat_weight are about."
+            )
         self.generative_weight = jnp.asarray(generative_weight, jnp.result_type(float))
         self.n_rows = jnp.asarray(n_rows, jnp.result_type(float))
         self.entropy_weight, self.vat_weight = float(entropy_weight), float(vat_weight)
-        self.vat_radius = float(vat_radius)
+        self.vat_radius, self.density_only = float(vat_radius), bool(density_only)
 
     def __call__(
         self,
@@ -83,7 +91,9 @@ class JointObjective(eqx.Module):
         xs = cast(Array, batch.x)  # never NumPy's here: see `Batch`
         outputs, moved = model.forward_batch(xs, key=key_pass)
         terms = self.terms(outputs.log_px, outputs.response, batch, emphasis)
-        loss = terms.loss + model.head.penalty() / self.n_rows
+        loss = terms.loss
+        if not self.density_only:
+            loss += model.head.penalty() / self.n_rows
         if self.entropy_weight > 0:
             entropy = jax.vmap(lambda response: response.entropy())(outputs.response)
             unlabelled = batch.weight * (1 - batch.labelled.astype(batch.weight.dtype))
@@ -103,17 +113,28 @@ class JointObjective(eqx.Module):
         emphasis: Scalar | float = 1.0,
     ) -> Terms:
         """The weighted means that make up the objective, from outputs already computed."""
-        known = batch.weight * batch.labelled.astype(batch.weight.dtype)
+        weights = batch.weight
+        if self.density_only:
+            mean_px = _mean(log_px, weights, weights)
+            nothing = jnp.zeros_like(mean_px)
+            return Terms(-self.generative_weight * emphasis * mean_px, mean_px, nothing, nothing)
+        known = weights * batch.labelled.astype(weights.dtype)
         log_py = jax.vmap(lambda r, y: r.log_prob(y))(response, batch.y)
         skill = jax.vmap(_skill)(response, batch.y)
-        mean_px = _mean(log_px, batch.weight, batch.weight)
-        mean_py = _mean(log_py, known, batch.weight)
-        loss = -(mean_py + self.generative_weight * emphasis * mean_px)
-        return Terms(loss, mean_px, _mean(log_py, known, known), _mean(skill, known, known))
+        # Rows of weight zero (padding) must not matter even when their values are not finite.
+        log_px, log_py, skill = (
+            jnp.where(counts > 0, values, 0.0) * counts
+            for values, counts in ((log_px, weights), (log_py, known), (skill, known))
+        )
+        # One sum over rows for all: at small batches a step's cost is its number of operations.
+        sums = jnp.sum(jnp.stack([log_px, log_py, skill, weights, known]), axis=1)
+        sum_px, sum_py, sum_skill, total, total_known = sums
+        total, total_known = jnp.maximum(total, 1e-12), jnp.maximum(total_known, 1e-12)
+        loss = -(sum_py + self.generative_weight * emphasis * sum_px) / total
+        return Terms(loss, sum_px / total, sum_py / total_known, sum_skill / total_known)
 
 
 def _mean(values, weights, total):
-    # Rows of weight zero (padding) must not matter even when their values are not finite.
     kept = jnp.where(weights > 0, values, 0.0)
     return jnp.sum(weights * kept) / jnp.maximum(jnp.sum(total), 1e-12)
 

@@ -1,14 +1,16 @@
 """One epoch as one compiled loop: gradient, guard against non-finite steps, Adam, average."""
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from diglm.compiling import jit_loop
 from diglm.objectives.joint import JointObjective, Terms
 from diglm.training.settings import Schedule
 from diglm.types import Batch, Key, Scalar, partition
@@ -79,9 +81,17 @@ def validation_terms(
     return objective.terms(log_px, response, rows)
 
 
-@eqx.filter_jit(donate="all-except-first")
+class Shared(NamedTuple):
+    """What every step reads and none changes."""
+
+    model: Any
+    objective: JointObjective
+    schedule: Schedule
+
+
+@jit_loop
 def run_epoch(
-    shared: tuple[Any, JointObjective, Batch, Batch | None, Schedule, Float[Array, "n dim"] | None],
+    fixed: tuple[Shared, Batch, Batch | None, Float[Array, "n dim"] | None],
     state: State,
     order: Int[Array, " slots"],
     n_steps: Int[Array, ""],
@@ -93,13 +103,46 @@ def run_epoch(
     `order` holds row numbers, `batch_size` a step, of which the first `n_steps` batches are used;
     the number of steps is not part of the program, so tables of similar size share it.
     """
-    model, objective, rows, validation, schedule, offsets = shared
+    shared, rows, validation, offsets = fixed
 
-    def one_step(i: Array, carry: tuple[State, Terms]) -> tuple[State, Terms]:
-        state, sums = carry
+    def batch_at(i: Array) -> Batch:
         picked = jax.lax.dynamic_slice_in_dim(order, i * batch_size, batch_size)
-        batch = jax.tree.map(lambda column: column[picked], rows)
-        key_step = jax.random.fold_in(key, i)
+        return jax.tree.map(lambda column: column[picked], rows)
+
+    state, sums = take_steps(shared, state, batch_at, n_steps, key)
+    return _end_epoch(shared, validation, offsets, state, sums)
+
+
+class Sums(NamedTuple):
+    """Terms added up over the good steps, and how many there were."""
+
+    terms: Terms
+    n_good: Scalar
+
+    @classmethod
+    def zero(cls, dtype: Any) -> "Sums":
+        """Before the first step; separate arrays, because they are donated."""
+        return cls(Terms(*(jnp.zeros((), dtype) for _ in Terms._fields)), jnp.zeros((), dtype))
+
+    def means(self) -> Terms:
+        """The terms of a step on average; NaN when no step was good."""
+        return jax.tree.map(lambda total: total / self.n_good, self.terms)
+
+
+def take_steps(
+    shared: Shared,
+    state: State,
+    batch_at: Callable[[Array], Batch],
+    n_steps: Int[Array, ""],
+    key: Key,
+    sums: Sums | None = None,
+) -> tuple[State, Sums]:
+    """`n_steps` steps in one compiled loop; step i learns from the rows `batch_at(i)`."""
+    model, objective, schedule = shared
+
+    def one_step(i: Array, carry: tuple[State, Sums]) -> tuple[State, Sums]:
+        state, sums = carry
+        batch, key_step = batch_at(i), jax.random.fold_in(key, i)
 
         def loss_of(weights):
             current = restore(model, weights, state.fixed)
@@ -110,26 +153,58 @@ def run_epoch(
             return loss, (terms, jax.lax.stop_gradient(moved_fixed))
 
         (loss, (terms, fixed)), gradient = jax.value_and_grad(loss_of, has_aux=True)(state.weights)
-        state = _advance(state, schedule, loss, gradient, fixed)
-        good = jnp.isfinite(loss)
-        sums = jax.tree.map(lambda total, term: total + jnp.where(good, term, 0.0), sums, terms)
-        return state, sums
+        state, good = _advance(state, schedule, loss, gradient, fixed)
+        added = jax.tree.map(
+            lambda total, term: total + jnp.where(good, term, 0.0), sums.terms, terms
+        )
+        return state, Sums(added, sums.n_good + good.astype(sums.n_good.dtype))
 
-    zero = jnp.zeros((), state.weights.dtype)
-    before = state.skipped
-    state, sums = jax.lax.fori_loop(0, n_steps, one_step, (state, Terms(zero, zero, zero, zero)))
-    counted = (n_steps - (state.skipped - before)).astype(zero.dtype)
-    means = jax.tree.map(lambda total: total / counted, sums)  # NaN when no step was good
+    start = Sums.zero(state.weights.dtype) if sums is None else sums
+    return jax.lax.fori_loop(0, n_steps, one_step, (state, start))
+
+
+@jit_loop
+def run_chunk(
+    fixed: tuple[Shared, Batch, Int[Array, ""], Key], state: State, sums: Sums
+) -> tuple[State, Sums]:
+    """The steps of one chunk of a stream, whose arrays are (steps, rows of a step, ...).
+
+    The chunk may be padded: how many steps are taken is not part of the program.
+    """
+    shared, chunk, n_steps, key = fixed
+
+    def batch_at(i: Array) -> Batch:
+        return jax.tree.map(lambda column: column[i], chunk)
+
+    return take_steps(shared, state, batch_at, n_steps, key, sums)
+
+
+@jit_loop
+def end_epoch(
+    fixed: tuple[Shared, Batch | None, Float[Array, "n dim"] | None], state: State, sums: Sums
+) -> tuple[State, Terms, Terms | None]:
+    """The state with its best weights kept, the mean training terms, the validation terms."""
+    return _end_epoch(*fixed, state, sums)
+
+
+def _end_epoch(
+    shared: Shared,
+    validation: Batch | None,
+    offsets: Float[Array, "n dim"] | None,
+    state: State,
+    sums: Sums,
+) -> tuple[State, Terms, Terms | None]:
+    means = sums.means()
     if validation is None:
-        return _keep_best(state, means.loss, always=True), means, None
-    current = restore(model, state.average, state.fixed)
-    checked = validation_terms(current, objective, validation, offsets)
-    return _keep_best(state, checked.loss, always=False), means, checked
+        return keep_best(state, means.loss, always=True), means, None
+    current = restore(shared.model, state.average, state.fixed)
+    checked = validation_terms(current, shared.objective, validation, offsets)
+    return keep_best(state, checked.loss, always=False), means, checked
 
 
 def _advance(
     state: State, schedule: Schedule, loss: Scalar, gradient: Float[Array, " n"], fixed: Any
-) -> State:
+) -> tuple[State, Bool[Array, ""]]:
     """One Adam step from a clipped gradient; a non-finite one leaves the state as it was."""
     norm = jnp.sqrt(jnp.sum(jnp.square(gradient)))
     good = jnp.isfinite(loss) & jnp.isfinite(norm)
@@ -146,7 +221,7 @@ def _advance(
     def choose(new, old):
         return jnp.where(good, new, old)
 
-    return eqx.tree_at(
+    state = eqx.tree_at(
         lambda s: (s.weights, s.average, s.fixed, s.moments, s.step, s.skipped, s.bad_run),
         state,
         (
@@ -159,9 +234,11 @@ def _advance(
             jnp.where(good, 0, state.bad_run + 1).astype(state.bad_run.dtype),
         ),
     )
+    return state, good
 
 
-def _keep_best(state: State, loss: Scalar, *, always: bool) -> State:
+def keep_best(state: State, loss: Scalar, *, always: bool) -> State:
+    """The state with its average as the best weights if the loss is the least yet, or `always`."""
     better = jnp.isfinite(loss) & ((loss < state.best_loss) | always)
 
     def choose(new, old):
