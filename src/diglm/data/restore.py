@@ -81,6 +81,9 @@ def _cast_pandas(series: Any, column: Column, kind: str, *, snap: bool) -> Any:
 
 def _cast(series: nw.Series, column: Column, *, snap: bool) -> nw.Series:
     name = column.dtype.partition("(")[0]
+    if name == "Categorical" and series.implementation.value == "pyarrow":
+        # Levels may be numbers, which narwhals does not cast to categories.
+        return nw.from_native(series.to_native().dictionary_encode(), series_only=True)
     if name == "Enum":
         return series.cast(nw.Enum([str(level) for level in column.levels or ()]))
     if time := re.fullmatch(

@@ -28,6 +28,12 @@ UCI_REGRESSION = Source(
     "nine UCI regression tables with the splits of Hernandez-Lobato and Adams (2015)",
 )
 
+FLIGHTS_2008 = Source(
+    "flights_2008_jan_apr.parquet",
+    "59242b63ad370b34db397a9378f919098fff97e1fe0688ec1443fc14d70f95d3",
+    "US flights that arrived, January to April 2008: eight attributes and the arrival delay",
+)
+
 
 def find(source: Source, data_dir: str | os.PathLike | None = None) -> Path:
     """The path of a checked copy of `source`; a clear error says where one may be put."""
@@ -99,3 +105,8 @@ def uci_regression(name: str, split: int, data_dir: str | os.PathLike | None = N
         raise ValueError(f"{name} has splits 0 to {len(tests) - 1}; got {split}.")
     test = tests[split]
     return Split(x[~test], y[~test], x[test], y[test])
+
+
+def flights(data_dir: str | os.PathLike | None = None) -> Path:
+    """The checked Parquet file of US flights, January to April 2008, in order of time."""
+    return find(FLIGHTS_2008, data_dir)

@@ -108,14 +108,14 @@ def _read_frame(frame: nw.DataFrame) -> Table:
         )
     names = [name if isinstance(name, str) else int(name) for name in names]
     container = frame.implementation.value
-    fields = [
-        _read_series(name, frame[:, j], container == "pandas") for j, name in enumerate(names)
-    ]
+    fields = [_read_series(name, frame[:, j], container) for j, name in enumerate(names)]
     return Table(fields, n_rows, container, "")
 
 
-def _read_series(name: str | int, series: nw.Series, pandas: bool) -> Field:
-    native = series.to_native()
+def _read_series(name: str | int, series: nw.Series, container: str) -> Field:
+    if container == "pyarrow":
+        return _read_arrow(name, series)
+    native, pandas = series.to_native(), container == "pandas"
     dtype = str(native.dtype) if pandas else str(series.dtype)
     if series.dtype in (nw.Categorical, nw.Enum):
         levels, ordered = None, False
@@ -131,6 +131,34 @@ def _read_series(name: str | int, series: nw.Series, pandas: bool) -> Field:
         if values.dtype.kind == "c":
             _refuse_complex()
     return Field(name, series.to_list(), dtype)
+
+
+def _read_arrow(name: str | int, series: nw.Series) -> Field:
+    """An Arrow column: numbers and times without a Python object each, levels looked at once."""
+    import pyarrow as pa
+
+    column, dtype, types = series.to_native(), str(series.dtype), pa.types
+    declared = types.is_dictionary(column.type)
+    text = types.is_string(column.type) or types.is_large_string(column.type)
+    if declared or text or types.is_boolean(column.type):
+        coded = column if declared else column.dictionary_encode()
+        return Field(name, _spread(coded), dtype, declared)
+    if types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    elif types.is_date64(column.type):
+        column, dtype = column.cast(pa.date32()), "Date"
+    values = column.to_numpy()
+    if values.dtype.kind in NUMERIC + TIME:
+        return Field(name, values, dtype)
+    return Field(name, column.to_pylist(), dtype)
+
+
+def _spread(column: Any) -> list[Any]:
+    """The values of an Arrow dictionary column: rows of one level share one Python object."""
+    array = column.unify_dictionaries().combine_chunks()  # row groups bring their own levels
+    levels = np.array([None, *array.dictionary.to_pylist()], dtype=object)
+    codes = array.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    return levels[codes + 1].tolist()
 
 
 def _read_array(X: Any) -> Table:

@@ -1,0 +1,176 @@
+"""Chunks of training rows, read and encoded in the background while the last ones are in use."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from diglm.data.formats import pa
+from diglm.data.sharding import ShardReader, StreamPlan, choose_shards
+from diglm.types import Batch
+
+__all__ = ["Chunk", "ChunkReader", "StreamPlan", "choose_shards", "read_chunks"]
+
+
+class Chunk(NamedTuple):
+    """Steps to train on.
+
+    Attributes:
+        epoch: Which pass over the table it is part of.
+        index: Its number in the epoch.
+        n_steps: Steps in it.
+        rows: NumPy arrays (n_steps, rows of a step in this process, ...).
+    """
+
+    epoch: int
+    index: int
+    n_steps: int
+    rows: Batch
+
+
+def read_chunks(
+    plan: StreamPlan,
+    encode: Callable[[pa.Table], Batch],
+    *,
+    columns: Sequence[str],
+    shards: Sequence[int],
+    start: tuple[int, int] = (0, 0),
+    stop_epoch: int,
+    ahead: int = 2,
+) -> "ChunkReader":
+    """The chunks of a plan from a position on, for the process that owns some of the shards.
+
+    Use as `with read_chunks(...) as chunks: for chunk in chunks: ...`. Rows of a step are in the
+    order of `shards`; a reader of several shards hands out what readers of one each would, side by
+    side. At most `ahead + 2` chunks are in memory, and a block of rows per shard.
+
+    Args:
+        plan: Which rows, and when.
+        encode: Rows of `columns` to NumPy arrays, each row without regard to the others. It is
+            called in the background thread.
+        columns: What to read.
+        shards: Numbers of the shards to read.
+        start: Epoch and chunk to begin with. Nothing before it is read, but for the blocks of a
+            row group that come before its first row.
+        stop_epoch: The epoch before which to end.
+        ahead: Chunks that may wait for the consumer.
+    """
+    plan.table.require(columns)
+    if not shards or not all(0 <= shard < plan.n_shards for shard in shards):
+        raise ValueError(f"shards must be numbers from 0 to {plan.n_shards - 1}; got {shards}.")
+    if ahead < 1 or start[0] < 0 or not 0 <= start[1] <= plan.n_chunks:
+        raise ValueError(
+            f"start must be an epoch and a chunk from 0 to {plan.n_chunks}, and ahead positive; "
+            f"got start={start} and ahead={ahead}."
+        )
+
+    def chunks(is_closed: Callable[[], bool]) -> Iterator[Chunk]:
+        return _chunks(plan, encode, list(columns), list(shards), start, stop_epoch, is_closed)
+
+    return ChunkReader(chunks, ahead)
+
+
+class ChunkReader:
+    """An iterator whose items are made in a thread of its own, a bounded number ahead.
+
+    An error in the thread is raised where the item would have come, with its own traceback.
+
+    Attributes:
+        waited: Seconds that the consumer has waited for chunks so far.
+    """
+
+    def __init__(self, chunks: Callable[[Callable[[], bool]], Iterator[Chunk]], ahead: int):
+        self.waited = 0.0
+        self._chunks, self._ahead = chunks(lambda: self._closed), ahead
+        self._ready: deque[Chunk] = deque()
+        self._changed = threading.Condition()
+        self._closed = self._finished = False
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "ChunkReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> "ChunkReader":
+        return self
+
+    def __next__(self) -> Chunk:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._work, name="diglm-chunks", daemon=True)
+            self._thread.start()
+        since = time.perf_counter()
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._finished or self._closed)
+            self.waited += time.perf_counter() - since
+            if self._ready and not self._closed:
+                self._changed.notify_all()
+                return self._ready.popleft()
+        self.close()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stop reading; returns when the thread has ended, after the block it is busy with."""
+        with self._changed:
+            self._closed = True
+            self._ready.clear()
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            for chunk in self._chunks:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._ready) < self._ahead or self._closed)
+                    if self._closed:
+                        return
+                    self._ready.append(chunk)
+                    self._changed.notify_all()
+                del chunk  # else it would live on here while the next one is made
+        except BaseException as error:
+            self._error = error
+        finally:
+            with self._changed:
+                self._finished = True
+                self._changed.notify_all()
+
+
+def _chunks(
+    plan: StreamPlan,
+    encode: Callable[[pa.Table], Batch],
+    columns: list[str],
+    shards: list[int],
+    start: tuple[int, int],
+    stop_epoch: int,
+    is_closed: Callable[[], bool],
+) -> Iterator[Chunk]:
+    first = start[1]
+    for epoch in range(start[0], stop_epoch):
+        skip = first * plan.steps_per_chunk * plan.shard_batch
+        readers = [ShardReader(plan, columns, shard, epoch, skip) for shard in shards]
+        for index in range(first, plan.n_chunks):
+            n_steps = plan.steps_of(index)
+            n = n_steps * plan.shard_batch
+            pieces = []
+            for reader in readers:
+                pieces += reader.take(n)
+                if is_closed():
+                    return
+            encoded = encode(pa.concat_tables(pieces))
+            del pieces
+            order = [i * n + plan.shuffle(shard, epoch, index) for i, shard in enumerate(shards)]
+            picked = np.concatenate(order, axis=1)
+            rows = Batch(*(np.asarray(column)[picked] for column in encoded))
+            del encoded
+            yield Chunk(epoch, index, n_steps, rows)
+            del rows
+        first = 0

@@ -1,0 +1,444 @@
+"""Rows from disk for training: each once an epoch, from any position, in bounded memory."""
+
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diglm.data import formats, witnesses
+from diglm.data.files import TableFileError, open_table
+from diglm.data.streaming import StreamPlan, choose_shards, read_chunks
+from diglm.data.survey import survey
+from diglm.types import Batch
+
+NONE = np.array([], dtype=np.int64)
+
+
+def numbered(n, **columns):
+    return pa.table({"row": np.arange(n), "half": np.arange(n) / 2, **columns})
+
+
+def stored(folder, n=1000, group=128, **columns):
+    path = folder / "t.parquet"
+    pq.write_table(numbered(n, **columns), path, row_group_size=group)
+    return open_table(path)
+
+
+def encode(table):
+    rows = table["row"].to_numpy()
+    x = np.stack([rows, 2 * table["half"].to_numpy()], axis=1).astype(np.float32)
+    return Batch(x, rows, np.ones(len(rows), bool), np.ones(len(rows), np.float32))
+
+
+def chunks_of(plan, shards=None, **options):
+    shards = range(plan.n_shards) if shards is None else shards
+    options = {"stop_epoch": 1, **options}
+    with read_chunks(
+        plan, encode, columns=["row", "half"], shards=list(shards), **options
+    ) as found:
+        return list(found)
+
+
+def rows_of(chunks):
+    return np.concatenate([chunk.rows.y.ravel() for chunk in chunks])
+
+
+def alive():
+    return [thread for thread in threading.enumerate() if thread.name == "diglm-chunks"]
+
+
+# Which rows
+
+
+def test_every_row_once_an_epoch_but_for_the_tail(tmp_path):
+    table = stored(tmp_path, 1003)
+    held_out = np.arange(5, 1003, 10)
+    plan = StreamPlan(table, 4, 32, 5, 0, held_out)
+    epochs = [[c for c in chunks_of(plan, stop_epoch=3) if c.epoch == e] for e in range(3)]
+    dropped = []
+    for chunks in epochs:
+        assert [chunk.index for chunk in chunks] == list(range(plan.n_chunks))
+        assert [chunk.n_steps for chunk in chunks] == [5] * (plan.n_steps // 5) + [plan.n_steps % 5]
+        rows = rows_of(chunks)
+        assert len(rows) == plan.n_steps * 32 == len(np.unique(rows))
+        assert not np.isin(rows, held_out).any()
+        dropped.append(set(range(1003)) - set(held_out) - set(rows))
+        assert len(dropped[-1]) < 4 * (8 + 2)  # less than a step, but for unequal shards
+        for chunk in chunks:
+            assert chunk.rows.x.shape == (chunk.n_steps, 32, 2)
+            np.testing.assert_array_equal(chunk.rows.x[..., 0], chunk.rows.y)
+            np.testing.assert_array_equal(chunk.rows.x[..., 1], chunk.rows.y)
+    assert dropped[0] != dropped[1] != dropped[2]
+    assert not np.array_equal(rows_of(epochs[0]), rows_of(epochs[1]))
+
+
+def test_a_batch_is_drawn_from_all_over_the_table(tmp_path):
+    plan = StreamPlan(stored(tmp_path, 1024), 8, 16, 4, 0, NONE)
+    for chunk in chunks_of(plan):
+        shard = chunk.rows.y // 128
+        assert (np.sort(shard, axis=1) == np.repeat(np.arange(8), 2)).all()
+
+
+def test_a_file_of_one_row_group_drops_another_tail_each_epoch(tmp_path):
+    plan = StreamPlan(stored(tmp_path, 100, group=100), 1, 64, 1, 0, NONE)
+    dropped = [
+        set(range(100)) - set(c.rows.y.ravel().tolist()) for c in chunks_of(plan, stop_epoch=4)
+    ]
+    assert len({frozenset(rows) for rows in dropped}) == 4
+
+
+def test_rows_of_a_buffer_are_shuffled(tmp_path):
+    plan = StreamPlan(stored(tmp_path, 4096, group=4096), 1, 32, 128, 0, NONE)
+    rows = rows_of(chunks_of(plan))
+    assert abs(np.corrcoef(np.arange(rows.size), rows)[0, 1]) < 0.1
+    other = rows_of(chunks_of(StreamPlan(plan.table, 1, 32, 128, 1, NONE)))
+    assert not np.array_equal(rows, other)
+
+
+@st.composite
+def layouts(draw):
+    n = draw(st.integers(40, 300))
+    n_shards = draw(st.sampled_from([1, 2, 4]))
+    held = draw(st.lists(st.integers(0, n - 1), unique=True, max_size=n // 4))
+    return {
+        "n": n,
+        "group": draw(st.integers(5, 120)),
+        "block": draw(st.integers(1, 50)),
+        "n_shards": n_shards,
+        "batch_size": n_shards * draw(st.integers(1, 3)),
+        "steps_per_chunk": draw(st.integers(1, 9)),
+        "held": np.array(sorted(held), dtype=np.int64),
+        "suffix": draw(st.sampled_from(["parquet", "arrow"])),
+        "seed": draw(st.integers(0, 99)),
+        "where": draw(st.floats(0, 1)),
+    }
+
+
+@given(layout=layouts())
+@settings(max_examples=25)
+def test_any_position_equals_reading_up_to_it(tmp_path_factory, layout):
+    path = tmp_path_factory.mktemp("t") / f"t.{layout['suffix']}"
+    rows = numbered(layout["n"])
+    if layout["suffix"] == "parquet":
+        pq.write_table(rows, path, row_group_size=layout["group"])
+    else:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+            writer.write_table(rows, layout["group"])
+    sizes = (layout[key] for key in ("n_shards", "batch_size", "steps_per_chunk", "seed", "held"))
+    plan = StreamPlan(open_table(path), *sizes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formats, "BLOCK_ROWS", layout["block"])
+        whole = chunks_of(plan, stop_epoch=2)
+        start = int(layout["where"] * plan.n_chunks)
+        resumed = chunks_of(plan, start=(1, start), stop_epoch=2)
+        parts = [chunks_of(plan, [shard], stop_epoch=2) for shard in range(plan.n_shards)]
+    assert len(whole) == 2 * plan.n_chunks
+    assert [(c.epoch, c.index) for c in resumed] == [(1, i) for i in range(start, plan.n_chunks)]
+    for ours, theirs in zip(resumed, whole[plan.n_chunks + start :], strict=True):
+        np.testing.assert_array_equal(ours.rows.y, theirs.rows.y)
+        np.testing.assert_array_equal(ours.rows.x, theirs.rows.x)
+    for chunk, *pieces in zip(whole, *parts, strict=True):
+        together = np.concatenate([piece.rows.y for piece in pieces], axis=1)
+        np.testing.assert_array_equal(together, chunk.rows.y)
+    for epoch in (0, 1):
+        rows = rows_of([chunk for chunk in whole if chunk.epoch == epoch])
+        assert len(np.unique(rows)) == len(rows) == plan.n_steps * plan.batch_size
+        assert not np.isin(rows, layout["held"]).any()
+
+
+def test_two_processes_of_two_shards_equal_one_of_four(tmp_path):
+    plan = StreamPlan(stored(tmp_path), 4, 40, 7, 3, np.array([0, 1, 500, 999]))
+    halves = zip(chunks_of(plan, [0, 1]), chunks_of(plan, [2, 3]), strict=True)
+    for chunk, (left, right) in zip(chunks_of(plan), halves, strict=True):
+        for whole, *parts in zip(chunk.rows, left.rows, right.rows, strict=True):
+            np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
+
+
+def test_a_process_reads_its_own_row_groups_only(tmp_path, monkeypatch):
+    table = stored(tmp_path, 1000, group=50)
+    seen = set()
+    scan = type(table).scan
+
+    def noting(self, group, *args):
+        seen.add(group.index)
+        return scan(self, group, *args)
+
+    monkeypatch.setattr(type(table), "scan", noting)
+    chunks_of(StreamPlan(table, 4, 8, 10, 0, NONE), [1])
+    assert seen == set(range(5, 10))
+    seen.clear()
+    plan = StreamPlan(table, 4, 8, 10, 0, NONE)
+    chunks_of(plan, start=(0, plan.n_chunks - 1))
+    assert len(seen) <= 4 * 2  # the last chunk: 5 steps of 2 rows of each shard, and the cut group
+
+
+def test_a_start_behind_the_last_chunk_is_the_next_epoch(tmp_path):
+    plan = StreamPlan(stored(tmp_path), 2, 16, 10, 0, NONE)
+    late = chunks_of(plan, start=(0, plan.n_chunks), stop_epoch=2)
+    assert [(chunk.epoch, chunk.index) for chunk in late] == [(1, i) for i in range(plan.n_chunks)]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "n_processes", "expected"),
+    [(512, 1, 8), (512, 2, 8), (512, 16, 16), (100, 1, 4), (100, 5, 5), (96, 3, 3), (7, 1, 1)],
+)
+def test_choose_shards(batch_size, n_processes, expected):
+    assert choose_shards(batch_size, n_processes) == expected
+
+
+def test_wrong_plans_are_refused(tmp_path):
+    table = stored(tmp_path, 100)
+    with pytest.raises(
+        ValueError, match=r"3 processes .* batches of 100 .* multiple of 3, such as 99"
+    ):
+        choose_shards(100, 3)
+    with pytest.raises(ValueError, match="multiple of n_shards; got 10 and 4"):
+        StreamPlan(table, 4, 10, 1, 0, NONE)
+    with pytest.raises(ValueError, match="100 rows to train on, too few for one batch of 128"):
+        StreamPlan(table, 1, 128, 1, 0, NONE)
+    with pytest.raises(ValueError, match="steps_per_chunk must be positive"):
+        StreamPlan(table, 1, 8, 0, 0, NONE)
+    for rows in ([3, 2], [4, 4], [-1, 2], [5, 100]):
+        with pytest.raises(ValueError, match="ascending rows from 0 to 99"):
+            StreamPlan(table, 1, 8, 1, 0, np.array(rows))
+    with pytest.raises(ValueError, match="list of row numbers"):
+        StreamPlan(table, 1, 8, 1, 0, np.array([0.5]))
+    plan = StreamPlan(table, 2, 8, 1, 0, NONE)
+    with pytest.raises(ValueError, match="shards must be numbers from 0 to 1"):
+        chunks_of(plan, [2])
+    with pytest.raises(ValueError, match=r"got start=\(0, 13\)"):
+        chunks_of(plan, start=(0, 13))
+    with pytest.raises(ValueError, match="no column 'rows'.*'row'"):
+        read_chunks(plan, encode, columns=["rows"], shards=[0], stop_epoch=1)
+
+
+# The thread
+
+
+def test_an_error_in_the_background_reaches_the_consumer(tmp_path):
+    plan = StreamPlan(stored(tmp_path), 1, 10, 10, 0, NONE)
+    calls = []
+
+    def faulty(table):
+        calls.append(table.num_rows)
+        if len(calls) == 3:
+            raise KeyError("the encoder's own mistake")
+        return encode(table)
+
+    with read_chunks(plan, faulty, columns=["row", "half"], shards=[0], stop_epoch=1) as chunks:
+        next(chunks), next(chunks)
+        with pytest.raises(KeyError, match="own mistake") as caught:
+            next(chunks)
+        assert "faulty" in [entry.name for entry in caught.traceback]
+        with pytest.raises(StopIteration):
+            next(chunks)
+    assert not alive()
+
+
+@pytest.mark.parametrize("damage", ["delete", "truncate"])
+def test_a_file_lost_between_chunks_is_named(tmp_path, damage):
+    table = stored(tmp_path, 20_000, group=100)
+    path = table.groups[0].path
+    plan = StreamPlan(table, 2, 10, 5, 0, NONE)
+    with read_chunks(plan, encode, columns=["row", "half"], shards=[0, 1], stop_epoch=1) as chunks:
+        next(chunks)
+        if damage == "delete":
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:5000])
+        with pytest.raises(TableFileError, match=r"Row group \d+ of .*t.parquet cannot be read"):
+            list(chunks)
+    assert not alive()
+
+
+def test_leaving_early_ends_the_thread(tmp_path):
+    plan = StreamPlan(stored(tmp_path, 5000), 1, 10, 10, 0, NONE)
+
+    def slow(table):
+        time.sleep(0.02)
+        return encode(table)
+
+    since = time.perf_counter()
+    with read_chunks(plan, slow, columns=["row", "half"], shards=[0], stop_epoch=1000) as chunks:
+        next(chunks)
+        assert len(alive()) == 1
+    assert not alive()
+    assert time.perf_counter() - since < 2
+    assert chunks.waited > 0.01
+    with pytest.raises(StopIteration):
+        next(chunks)
+    with pytest.raises(RuntimeError, match="consumer"):
+        with read_chunks(plan, slow, columns=["row", "half"], shards=[0], stop_epoch=9) as chunks:
+            next(chunks)
+            raise RuntimeError("the consumer stops")
+    assert not alive()
+    read_chunks(plan, slow, columns=["row", "half"], shards=[0], stop_epoch=9).close()
+
+
+def test_no_more_is_read_ahead_than_asked(tmp_path):
+    plan = StreamPlan(stored(tmp_path, 5000), 1, 10, 10, 0, NONE)
+    calls = []
+
+    def counted(table):
+        calls.append(table.num_rows)
+        return encode(table)
+
+    options = {"columns": ["row", "half"], "shards": [0], "stop_epoch": 1, "ahead": 3}
+    with read_chunks(plan, counted, **options) as chunks:
+        next(chunks)
+        deadline = time.perf_counter() + 5
+        while len(calls) < 5 and time.perf_counter() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert len(calls) == 5  # one in use, three ready, one in the hands of the thread
+
+
+@pytest.mark.parametrize("group", [4_000, 400_000])
+def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch, group):
+    monkeypatch.setattr(formats, "BLOCK_ROWS", 4_000)
+    n = 400_000
+    wide = {f"c{i}": np.random.default_rng(i).standard_normal(n) for i in range(8)}
+    rows = numbered(n, **wide)
+    # Small pages: a reader holds one of each column, by default of a megabyte, whatever the file.
+    pages = {"data_page_size": 1 << 15, "use_dictionary": False}
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=group, **pages)
+    plan = StreamPlan(open_table(tmp_path / "t.parquet"), 4, 80, 100, 0, NONE)
+    assert plan.n_chunks == 50
+    most = []
+
+    def watching(rows):
+        most.append(pa.total_allocated_bytes())
+        return encode(rows)
+
+    before = pa.total_allocated_bytes()
+    names = rows.column_names
+    with read_chunks(plan, watching, columns=names, shards=range(4), stop_epoch=1) as chunks:
+        assert sum(chunk.n_steps for chunk in chunks) == n // 80
+    assert max(most) - before < 0.4 * rows.nbytes
+
+
+# The survey
+
+
+def peculiar(n=5000):
+    """Columns with one row each that shows what the others hide."""
+    words = np.array(["common"] * n, dtype=object)
+    words[17], words[4321] = "rare", "rarer"
+    gaps = np.arange(n, dtype=object)
+    gaps[3000] = None
+    nearly = np.full(n, 3.0)
+    nearly[2222] = 2.5
+    spike = np.zeros(n)
+    spike[1111], spike[3333] = -50.0, 70.0
+    late = np.full(n, 10)
+    late[4999] = 11
+    return pa.table(
+        {
+            "word": pa.array(words.tolist()),
+            "level": pa.array(words.tolist()).dictionary_encode(),
+            "gaps": pa.array(gaps.tolist(), pa.int64()),
+            "nearly": nearly,
+            "spike": spike,
+            "flag": pa.array([i == 777 for i in range(n)]),
+            "moment": pa.array(np.roll(np.arange(n), 100), pa.timestamp("ns")),
+            "wait": pa.array(np.roll(np.arange(n), 200), pa.duration("ms")),
+            "small": pa.array(np.roll(np.arange(n) % 100, 7).astype(np.float16)),
+            "label": late,
+        }
+    )
+
+
+def opened(folder, table, group=700):
+    pq.write_table(table, folder / "t.parquet", row_group_size=group)
+    return open_table(folder / "t.parquet")
+
+
+def test_witnesses_show_what_the_sample_lacks(tmp_path):
+    rows = peculiar()
+    table = opened(tmp_path, rows)
+    calls = []
+    names = rows.column_names[:-1]
+    found = survey(
+        table,
+        names,
+        "label",
+        n_sample=20,
+        n_held_out=10,
+        seed=0,
+        progress=lambda *a: calls.append(a),
+    )
+    assert calls == [(min(700 * i, 5000), 5000) for i in range(1, 9)]
+    assert (found.n_rows, found.n_drawn, found.n_missing_target) == (5000, 20, 0)
+    assert found.sample.num_rows == len(found.sample_rows) and found.held_out.num_rows == 10
+    assert found.sample.to_pydict() == rows.take(found.sample_rows).to_pydict()
+    assert found.held_out.to_pydict() == rows.take(found.held_out_rows).to_pydict()
+    assert len(np.unique(np.concatenate([found.sample_rows, found.held_out_rows]))) == (
+        len(found.sample_rows) + 10
+    )
+    kept = np.delete(np.arange(5000), found.held_out_rows)
+    expected, sample = rows.take(kept).to_pandas(), found.sample.to_pandas()
+    for name in ("word", "level", "flag", "label"):
+        assert set(sample[name]) == set(expected[name])
+    for name in ("gaps", "nearly", "spike", "moment", "wait", "small", "label"):
+        assert sample[name].min() == expected[name].min()
+        assert sample[name].max() == expected[name].max()
+    assert sample["gaps"].isna().any() and (sample["nearly"] == 2.5).any()
+
+
+def test_witnesses_are_never_held_out(tmp_path):
+    table = opened(tmp_path, peculiar(), group=5000)
+    found = survey(table, ["word", "gaps", "spike"], "label", n_sample=5, n_held_out=4900, seed=1)
+    assert not np.isin(found.sample_rows, found.held_out_rows).any()
+    assert (np.diff(found.held_out_rows) > 0).all()
+
+
+def test_a_small_table_is_sampled_whole(tmp_path):
+    rows = peculiar()
+    found = survey(opened(tmp_path, rows), ["word"], "label", n_held_out=1000, seed=0)
+    assert found.n_drawn == found.sample.num_rows == 4000
+    assert found.sample.column_names == ["word", "label"]
+    together = np.sort(np.concatenate([found.sample_rows, found.held_out_rows]))
+    np.testing.assert_array_equal(together, np.arange(5000))
+    other = survey(opened(tmp_path, rows), ["word"], "label", n_held_out=1000, seed=1)
+    assert not np.array_equal(other.held_out_rows, found.held_out_rows)
+
+
+def test_missing_targets_are_counted(tmp_path):
+    y = np.where(np.arange(300) % 3 == 0, np.nan, 1.0)
+    table = opened(tmp_path, numbered(300, y=y))
+    assert survey(table, ["row"], "y", n_held_out=10, seed=0).n_missing_target == 100
+    for empty in (pa.array(np.full(300, np.nan)), pa.nulls(300, pa.string())):
+        table = opened(tmp_path, numbered(300, y=empty))
+        with pytest.raises(TableFileError, match="target 'y' is missing in all 300 rows"):
+            survey(table, ["row"], "y", n_held_out=10, seed=0)
+
+
+def test_what_a_survey_refuses(tmp_path, monkeypatch):
+    far = np.zeros(300)
+    far[250] = np.inf
+    table = opened(tmp_path, numbered(300, far=far), group=100)
+    with pytest.raises(
+        TableFileError, match=r"Column 'far' holds infinity in row group 2 of .*t.p"
+    ):
+        survey(table, ["far"], "row", n_held_out=10, seed=0)
+    with pytest.raises(ValueError, match="no column 'raw'.*'row'"):
+        survey(table, ["raw"], "row", n_held_out=10, seed=0)
+    with pytest.raises(ValueError, match="less than the table's 300 rows"):
+        survey(table, ["row"], "half", n_held_out=300, seed=0)
+    monkeypatch.setattr(witnesses, "MOST_LEVELS", 200)
+    table = opened(tmp_path, numbered(300, name=[f"person {i}" for i in range(300)]), group=100)
+    with pytest.raises(TableFileError, match=r"Column 'name' has more than 200 .*identifier"):
+        survey(table, ["name"], "row", n_held_out=10, seed=0)
+
+
+def test_columns_of_gaps_alone_do_not_stop_a_survey(tmp_path):
+    gaps = {"nan": np.full(300, np.nan), "null": pa.nulls(300), "text": pa.nulls(300, pa.string())}
+    table = opened(tmp_path, numbered(300, **gaps), group=100)
+    found = survey(table, list(gaps), "row", n_sample=5, n_held_out=10, seed=0)
+    assert found.sample["nan"].to_numpy()[0] != found.sample["nan"].to_numpy()[0]
+    assert found.sample["null"].null_count == found.sample.num_rows
