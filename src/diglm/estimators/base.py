@@ -3,7 +3,11 @@
 import dataclasses
 import math
 import numbers
+import os
 from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import equinox as eqx
@@ -21,18 +25,14 @@ from diglm.data.tabular import Encoded, TableEncoder
 from diglm.estimators import engine, persistence
 from diglm.estimators.counterfactual import Counterfactual
 from diglm.estimators.frames import is_frame, table_like
-from diglm.estimators.recipes import build_hybrid, choose_sizes
-from diglm.heads import GLMHead, fit_head
+from diglm.estimators.start import SCORING_OFFSETS, begin, calibrated, head_of, split_rows
+from diglm.estimators.targets import AbstractTarget
+from diglm.heads import GLMHead
 from diglm.hybrid import Hybrid
-from diglm.objectives import JointObjective
 from diglm.selective import RejectRule, check_reject
-from diglm.training import FitResult, ProgressBar, Settings, bucket, fit, pad
-from diglm.types import Batch, partition
+from diglm.training import FitResult, ProgressBar, fit
+from diglm.types import Batch
 
-SCORING_OFFSETS = 8
-FEWEST_TO_CALIBRATE = 30
-LARGEST_EXACT_HEAD = 5_000  # weights; above, a Newton step would cost more than it gives
-HEAD_PRECISIONS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on its weights
 UNSEEN_LOG_MASS = -1e6  # nats per cell that training gave no meaning: always refused, yet finite
 
 
@@ -66,104 +66,142 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def _fit(
-        self,
-        X: Any,
-        ys: np.ndarray,
-        labelled: np.ndarray,
-        *,
-        relation: np.ndarray,
-        strata: np.ndarray | None,
-        head_for: Any,
-        metric: str,
-        weights: np.ndarray,
-    ) -> None:
+    def _fit(self, X: Any, y: np.ndarray, target: AbstractTarget, weights: np.ndarray) -> None:
         """Fit encoder, hybrid, calibration and reject rule; attributes are set only on success."""
         self._check_numbers()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed, labels = self._seed(), target.read(y)
+        relation = target.relation(labels)
         encoder = TableEncoder.fit(X, relation, weights=(weights > 0).astype(float))
         encoded = encoder.encode(X, owner=type(self).__name__)
         fraction = self.validation_fraction
         if fraction == "auto":
             fraction = float(np.clip(200 / max(1, np.sum(weights > 0)), 0.1, 0.2))
-        train, held_out = _split(cast(float, fraction), strata, weights, seed)
-        values = encoded.values.astype(jnp.result_type(float))
-        sizes = choose_sizes(
-            self.get_params(deep=False), len(train), encoder.dim, classes=strata is not None
-        )
-        variance = 1.0 if self.volume_weight is None else float(self.volume_weight)
-        known = train[labelled[train]]
-        if len(known) == 0:
-            raise ValueError("No training row has a label, so there is nothing to predict.")
-        model = build_hybrid(
-            self.flow,
-            _started(
-                head_for(encoder.dim), Batch(ys[known], ys[known], labelled[known], weights[known])
-            ),
-            values[train],
-            encoder.widths,
-            encoder.can_be_missing,
-            sizes,
-            variance=variance,
+        split = split_rows(cast(float, fraction), target.strata(labels), weights, seed)
+        rows = labels.batch(encoded.values, weights)
+        train, held_out = (Batch(*(column[part] for column in rows)) for part in split)
+        begun = begin(
+            self.get_params(deep=False),
+            encoder,
+            target,
+            train,
+            held_out,
+            n_rows=len(train.weight),
             seed=seed,
         )
-        rows = Batch(values, ys, labelled, weights)
-        part = [Batch(*(column[i] for column in rows)) for i in (train, held_out)]
-        fixed = len(jax.tree.leaves(partition((model.flow, model.completion))[0])) == 0
-        offsets = fixed_offsets(encoder.dim, SCORING_OFFSETS)
-        model = _with_fitted_head(model, part[0], part[1], offsets, exactly=fixed)
-        generative = (
-            self.generative_weight / encoder.dim if self.volume_weight is None else variance
-        )
-        objective = JointObjective(
-            generative,
-            self.entropy_weight,
-            self.vat_weight,
-            self.vat_radius,
-            n_rows=float(len(train)),
-        )
-        settings = Settings(
-            n_epochs=sizes.n_epochs,
-            batch_size=sizes.batch_size,
-            learning_rate=sizes.learning_rate,
-            patience=sizes.patience,
-        )
-        with ProgressBar(settings.n_epochs, metric, self.verbose) as bar:
+        with ProgressBar(begun.settings.n_epochs, target.metric, self.verbose) as bar:
             # With nothing to train but the head, its exact fit is the whole fit.
             result = (
-                FitResult(model, stopped="exact")
-                if fixed
+                FitResult(begun.model, stopped="exact")
+                if begun.exact
                 else fit(
-                    model,
-                    part[0],
-                    objective=objective,
-                    validation=part[1] if len(held_out) else None,
-                    settings=settings,
+                    begun.model,
+                    train,
+                    objective=begun.objective,
+                    validation=held_out if len(held_out.weight) else None,
+                    settings=begun.settings,
                     seed=seed,
                     progress=bar,
                 )
             )
+        self._finish(encoder, encoded, result, split, held_out)
+
+    def _finish(
+        self,
+        encoder: TableEncoder,
+        encoded: Encoded,
+        result: FitResult,
+        split: tuple[np.ndarray, np.ndarray],
+        held_out: Batch,
+    ) -> None:
+        """Calibrate the trained model, set the threshold, and keep what was learned."""
+        train_rows, held_rows = split
         self.encoder_, self.model_, self.history_ = encoder, result.model, result.history
         self.stopped_, self.skipped_steps_ = result.stopped, result.skipped_steps
         self.fit_seconds_ = result.seconds
         self.n_epochs_ = len(result.history)
         seen = engine.evaluate(engine.look, self.model_, encoded.values, self._offsets)
-        if not fixed:
-            self._calibrate(seen.z[held_out], part[1])
+        if result.stopped != "exact":
+            head = calibrated(self._head, seen.z[held_rows], held_out)
+            self.model_ = eqx.tree_at(lambda model: model.head, self.model_, head)
         log_px = self._in_user_units(seen.log_px, encoded)
         self.reject_rule_ = RejectRule.fit(
-            self.reject, training=log_px[train], held_out=log_px[held_out], slack=self.slack
+            self.reject, training=log_px[train_rows], held_out=log_px[held_rows], slack=self.slack
         )
 
-    def _calibrate(self, zs: np.ndarray, held_out: Batch) -> None:
-        """Scale the head's confidence by the one number that suits the held-out rows best."""
-        known = np.flatnonzero(held_out.labelled & (held_out.weight > 0))
-        if len(known) < FEWEST_TO_CALIBRATE:
-            return
-        rows = Batch(zs.reshape(len(zs), -1), *held_out[1:])
-        rows = pad(Batch(*(column[known] for column in rows)), bucket(len(known)))
-        head = _best_calibration(self._head, rows)
-        self.model_ = eqx.tree_at(lambda model: model.head, self.model_, head)
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def fit_file(
+        self,
+        path: str | os.PathLike,
+        target: str,
+        *,
+        features: Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        checkpoint: str | os.PathLike | None = None,
+        save_every: int = 20_000,
+    ) -> "AbstractHybridEstimator":
+        """Fit to a Parquet, CSV or Arrow file, or a folder of them, larger than memory or not.
+
+        One pass surveys the table; the encoder and the starting model come from a sample of
+        100,000 rows with everything rare in it (levels, gaps, extremes), then rows are streamed,
+        shuffled through a bounded buffer. Memory does not grow with the number of rows. Up to
+        20,000 rows are held out to choose the best epoch and to set the threshold. Several
+        processes that called `diglm.distributed.connect` first share the work.
+
+        Args:
+            path: the file or folder.
+            target: name of the column to predict; null marks a row without a label.
+            features: names of the columns to learn from; None for all but target and weight.
+            sample_weight: name of a column of row weights.
+            checkpoint: folder where the run is kept every `save_every` steps and on SIGTERM. The
+                same call again resumes it and ends with the same weights, bit for bit.
+            save_every: steps between checkpoints.
+        """
+        from diglm.estimators.filefit import FileFit
+
+        self._check_numbers()
+        _whole("save_every", save_every)
+        # A run must be the same run when it is called again, so no seed means seed 0 here.
+        seed = 0 if self.random_state is None else self._seed()
+        run = FileFit(
+            self,
+            path,
+            target,
+            features=features,
+            sample_weight=sample_weight,
+            checkpoint=checkpoint,
+            save_every=save_every,
+            seed=seed,
+        )
+        self._remember(*run.run(partial(self._learn_target, nulls=True)))
+        self.feature_names_in_ = np.array(run.features, dtype=object)
+        self.n_features_in_ = len(run.features)
+        return self
+
+    def score_file(
+        self,
+        path: str | os.PathLike,
+        out: str | os.PathLike,
+        *,
+        keep: str | Sequence[str] = (),
+        engine: str = "local",
+        n_workers: int | None = None,
+    ) -> Path:
+        """Write what `assess` says of every row of a file or folder to the Parquet file `out`.
+
+        Args:
+            path: a Parquet, CSV or Arrow file, or a folder of them.
+            out: appears, complete, when all rows are done; an earlier file survives any failure.
+            keep: columns copied through, such as a key.
+            engine: "local", or "ray" for Ray Data with one model per worker.
+            n_workers: workers of Ray; None for one a core.
+        """
+        from diglm.estimators import scoring
+
+        return scoring.score_file(
+            self, path, out, keep=keep, engine=engine, n_workers=n_workers, verbose=self.verbose
+        )
 
     def _check_numbers(self) -> None:
         """Errors for parameters that are out of range, before any work is done."""
@@ -358,7 +396,7 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
 
     @property
     def _head(self) -> GLMHead:
-        return _head_of(self.model_)
+        return head_of(self.model_)
 
     @property
     def _offsets(self) -> np.ndarray:
@@ -373,6 +411,16 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         return weights / np.mean(weights[weights > 0])
 
     @abstractmethod
+    def _learn_target(
+        self, y: np.ndarray, weights: np.ndarray | None = None, *, nulls: bool = False
+    ) -> AbstractTarget:
+        """The meaning of the target column; with `nulls` a missing target is a missing label."""
+
+    @abstractmethod
+    def _remember(self, target: Any, y: np.ndarray, weights: np.ndarray) -> None:
+        """Keep what was learned of the target, after a fit."""
+
+    @abstractmethod
     def _answers(self, response: Any) -> dict[str, np.ndarray]:
         """Columns of `assess` that depend on the kind of target; "prediction" comes first."""
 
@@ -383,128 +431,6 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
     @abstractmethod
     def _features_given(self, wanted: np.ndarray, key: Any) -> np.ndarray:
         """One draw of z given each wanted target, in the user's terms."""
-
-
-def _split(
-    fraction: float, strata: np.ndarray | None, weights: np.ndarray, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows to hold out; classes keep their shares.
-
-    Fewer than 20 rows are all trained on: what one could hold out would settle nothing.
-    """
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(np.flatnonzero(weights > 0))
-    n_held = round(fraction * len(order))
-    if fraction == 0 or len(order) < 20:
-        return np.sort(order), np.zeros(0, int)
-    n_held = max(n_held, 4)
-    if strata is not None:
-        # Deal the rows out class by class, then take every k-th: shares are kept to one row.
-        order = order[np.argsort(strata[order], kind="stable")]
-        start = rng.random()
-        places = np.floor((np.arange(n_held) + start) * len(order) / n_held).astype(int)
-    else:
-        places = np.arange(n_held)
-    held = np.zeros(len(order), bool)
-    held[places] = True
-    return np.sort(order[~held]), np.sort(order[held])
-
-
-def _with_fitted_head(
-    model: Hybrid, rows: Batch, held_out: Batch, offsets: np.ndarray, *, exactly: bool
-) -> Hybrid:
-    """The model with its head fitted by Newton's method to the features of the untrained flow.
-
-    Training then sets out from a Gaussian copula and a GLM on its features instead of from a head
-    that knows nothing, and never returns anything worse on the held-out rows. `exactly` gives the
-    unpenalised GLM, to convergence. Otherwise the start has the prior precision, of a few, that
-    suits the held-out rows best, and training goes on with the weakest of them.
-    """
-    head = _head_of(model)
-    if head.weight.size > LARGEST_EXACT_HEAD:
-        return model
-    rows, held_out = (_features_of(model, part, offsets) for part in (rows, held_out))
-    if exactly:
-        return _with_head(model, _newton(head, rows, 0.0, max_steps=200, tolerance=1e-9))
-    judged = held_out if len(held_out.weight) >= FEWEST_TO_CALIBRATE else None
-    if judged is None:
-        return _with_head(model, _newton(head, rows, 1.0))
-    judged = pad(judged, bucket(len(judged.weight)))
-    fitted = [_newton(head, rows, precision) for precision in HEAD_PRECISIONS]
-    scores = [float(_log_likelihood(candidate, judged)) for candidate in fitted]
-    best = fitted[int(np.nanargmax(scores))]
-    return _with_head(model, _with_precision(best, HEAD_PRECISIONS[0]))
-
-
-def _head_of(model: Hybrid) -> GLMHead:
-    """The model's head, which in an estimator's hybrid is always a generalised linear model."""
-    return cast(GLMHead, model.head)
-
-
-def _features_of(model: Hybrid, rows: Batch, offsets: np.ndarray) -> Batch:
-    """The rows that have labels, as features."""
-    known = np.flatnonzero(rows.labelled & (rows.weight > 0))
-    rows = Batch(*(column[known] for column in rows))
-    if len(known) == 0:
-        return rows
-    zs = engine.evaluate(engine.look, model, np.asarray(rows.x), offsets).z
-    return rows._replace(x=zs.reshape(len(zs), -1))
-
-
-def _newton(
-    head: GLMHead, rows: Batch, l2: float, *, max_steps: int = 30, tolerance: float = 1e-5
-) -> GLMHead:
-    rows = pad(rows, bucket(len(rows.weight)))
-    return fit_head(
-        _with_precision(head, l2),
-        rows.x,
-        rows.y,
-        weights=rows.weight,
-        max_steps=max_steps,
-        tolerance=tolerance,
-        warm_start=True,
-    )
-
-
-def _with_precision(head: GLMHead, l2: float) -> GLMHead:
-    return eqx.tree_at(lambda h: h.l2.value, head, jnp.full_like(head.l2.value, l2))
-
-
-def _with_head(model: Hybrid, head: GLMHead) -> Hybrid:
-    """The model with that head, unless its fit went astray."""
-    finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in (head.weight, head.bias))
-    return eqx.tree_at(lambda m: m.head, model, head) if finite else model
-
-
-@eqx.filter_jit
-def _log_likelihood(head: GLMHead, rows: Batch) -> jax.Array:
-    """Weighted sum of log p(y|z)."""
-    per_row = jax.vmap(lambda z, y: head(z).log_prob(y))(rows.x, rows.y)
-    return jnp.sum(rows.weight * jnp.where(rows.weight > 0, per_row, 0.0))
-
-
-def _started(head: GLMHead, rows: Batch) -> GLMHead:
-    """The head at the marginal of y; padded, so that tables of similar size share a program."""
-    rows = pad(rows, bucket(len(rows.weight)))
-    return _start_head(head, jnp.asarray(rows.y), jnp.asarray(rows.weight))
-
-
-@eqx.filter_jit
-def _start_head(head: GLMHead, ys: jax.Array, weights: jax.Array) -> GLMHead:
-    return head.start(ys, weights)
-
-
-@eqx.filter_jit
-def _best_calibration(head: GLMHead, rows: Batch) -> GLMHead:
-    """The head at the confidence that maximises held-out likelihood, shrunk towards no change."""
-    grid = jnp.exp(jnp.linspace(-1.2, 1.2, 61)).astype(rows.x.dtype)
-
-    def likelihood(c):
-        return _log_likelihood(head.calibrated(c), rows) - 0.5 * jnp.square(jnp.log(c) / 0.2)
-
-    values = jax.lax.map(likelihood, grid)
-    best = grid[jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))]
-    return head.calibrated(best)
 
 
 def _check_number(

@@ -7,14 +7,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diglm.estimators.base import AbstractHybridEstimator
 from diglm.estimators.counterfactual import Counterfactual, nearest_leading
 from diglm.estimators.sampling import features_given
-from diglm.heads import make_head
+from diglm.estimators.targets import ClassTarget
 
 HEADS = ("auto", "categorical")
 MARGIN_DOUBLINGS = 6
@@ -106,40 +104,25 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "HybridClassifier":
         """Fit to rows `X` and classes `y` (numbers, strings or booleans)."""
+        X, y = self._validate_with_target(X, y)
+        target, weights = self._learn_target(y), self._weights(X, sample_weight)
+        self._fit(X, y, target, weights)
+        self._remember(target, y, weights)
+        return self
+
+    def _learn_target(
+        self, y: np.ndarray, weights: np.ndarray | None = None, *, nulls: bool = False
+    ) -> ClassTarget:
         if self.head not in HEADS:
             raise ValueError(f"HybridClassifier's head must be one of {HEADS}; got {self.head!r}.")
-        X, y = self._validate_with_target(X, y)
-        labelled = self._labelled(y)
-        check_classification_targets(y[labelled])
-        classes, codes = np.unique(y[labelled], return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(
-                "HybridClassifier needs at least two classes to tell apart; y has "
-                f"{len(classes)} class{'es' if len(classes) != 1 else ''}"
-                + (f" ({classes[0]!r})." if len(classes) else ".")
-            )
-        ys = np.zeros(len(y), np.int32)
-        ys[labelled] = codes
-        weights = self._weights(X, sample_weight)
-        if self.class_weight is not None:
-            per_class = compute_class_weight(self.class_weight, classes=classes, y=y[labelled])
-            weights = weights * np.where(labelled, per_class[ys], 1.0)
-        relation = np.where(labelled[:, None], np.eye(len(classes))[ys], np.nan)
-        weights = weights.astype(jnp.result_type(float))
-        self._fit(
-            X,
-            ys,
-            labelled,
-            relation=relation,
-            strata=np.where(labelled, ys, -1),
-            head_for=lambda dim: make_head("categorical", dim, n_classes=len(classes)),
-            metric="accuracy",
-            weights=weights,
-        )
-        self.classes_ = classes
-        counts = np.bincount(codes, weights=weights[labelled], minlength=len(classes))
+        return ClassTarget.learn(y, self.unlabelled, nulls=nulls, class_weight=self.class_weight)
+
+    def _remember(self, target: ClassTarget, y: np.ndarray, weights: np.ndarray) -> None:
+        labels = target.read(y)
+        known, weights = labels.labelled, labels.weighted(weights)
+        counts = np.bincount(labels.ys[known], weights[known], minlength=len(target.classes))
+        self.classes_ = target.classes
         self.class_prior_ = counts / counts.sum()
-        return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
         """p(y|x), columns in the order of `classes_`."""
@@ -211,26 +194,11 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
             raise ValueError(f"X has {len(X)} rows, but y has {len(y)}; give one class a row.")
         return X, y
 
-    def _labelled(self, y: np.ndarray) -> np.ndarray:
-        if y.dtype.kind == "f" and np.any(np.isinf(y)):
-            raise ValueError("Input y contains infinity, which names no class.")
-        missing = np.array([value is None or value != value for value in y.tolist()], bool)
-        if np.any(missing):
-            raise ValueError(
-                f"Input y contains NaN or None in {missing.sum()} of {len(y)} rows. Mark rows "
-                "without a label by a value of your own and pass it as unlabelled=..."
-            )
-        return np.ones(len(y), bool) if self.unlabelled is None else y != self.unlabelled
-
     def _codes(self, y: Any, n: int) -> np.ndarray:
         y = column_or_1d(y)
         if len(y) != n:
             raise ValueError(f"X has {n} rows, but y has {len(y)}; give one class a row.")
-        position = {value: i for i, value in enumerate(self.classes_.tolist())}
-        unknown = [value for value in dict.fromkeys(y.tolist()) if value not in position]
-        if unknown:
-            raise ValueError(f"Unknown class {unknown[0]!r}; the model knows {list(position)}.")
-        return np.array([position[value] for value in y.tolist()], int)
+        return ClassTarget(self.classes_).codes(y)
 
     def _answers(self, response: Any) -> dict[str, np.ndarray]:
         probabilities = softmax(response.logits.astype(float), axis=1)
@@ -245,5 +213,5 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
 
     def _features_given(self, wanted: np.ndarray, key: Any) -> np.ndarray:
         check_is_fitted(self, "model_")
-        codes = self._codes(wanted, len(wanted)).astype(np.int32)
+        codes = self._codes(wanted, len(wanted))
         return features_given(self.model_, jnp.asarray(codes), key=key)

@@ -119,12 +119,13 @@ def choose_sizes(given: dict, n_rows: int, dim: int, *, classes: bool) -> Sizes:
     """
     batch_size = int(np.clip(2 ** round(np.log2(max(n_rows, 1) / 20)), 32, 512))
     steps_an_epoch = -(-n_rows // batch_size)
+    fewest_epochs = np.clip(60_000 / steps_an_epoch, 2, 15)  # of many rows, few passes are enough
     automatic = {
         "n_blocks": 3 if given["flow"] == "planar" else 8,
         "width": int(np.clip(2 ** round(np.log2(2 * np.sqrt(n_rows))), 32, 64)),
         "depth": 2,
         "dropout": 0.1 if classes else 0.0,
-        "n_epochs": int(np.clip(4000 / steps_an_epoch, 15, 250)),
+        "n_epochs": int(np.clip(4000 / steps_an_epoch, fewest_epochs, 250)),
         "batch_size": batch_size,
         "learning_rate": 5e-3,
         "patience": int(np.clip(1300 / steps_an_epoch, 8, 80)),

@@ -6,13 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from diglm.estimators.base import AbstractHybridEstimator
 from diglm.estimators.counterfactual import Counterfactual, nearest_at_predictor
 from diglm.estimators.predictive import PredictiveDistribution
 from diglm.estimators.sampling import features_given
-from diglm.heads import make_head
+from diglm.estimators.targets import NumberTarget, check_support, numeric
 
 HEADS = ("gaussian", "heteroscedastic", "student_t", "poisson", "negative_binomial", "gamma")
 DEFAULT_HEAD = "student_t"
@@ -103,40 +103,35 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "HybridRegressor":
         """Fit to rows `X` and numbers `y`; NaN in `y` marks a row without a label."""
-        name = DEFAULT_HEAD if self.head == "auto" else self.head
-        if name not in HEADS:
-            raise ValueError(f"HybridRegressor's head must be one of {HEADS}; got {self.head!r}.")
         if y is None:
             raise ValueError("HybridRegressor requires y to be passed, but the target y is None.")
         X = self._validate(X, reset=True)
-        y = _numeric(y)
+        y = numeric(y)
         if len(y) != len(X):
             raise ValueError(f"X has {len(X)} rows, but y has {len(y)}; give one number a row.")
-        labelled = ~np.isnan(y)
-        if self.unlabelled is not None:
-            labelled &= y != self.unlabelled
-        _check_support(name, y[labelled])
-        weights = self._weights(X, sample_weight).astype(jnp.result_type(float))
-        location, scale = _units(name, y[labelled & (weights > 0)])
-        ys = np.where(labelled, (y - location) / scale, 0.0).astype(jnp.result_type(float))
-        self._fit(
-            X,
-            ys,
-            labelled,
-            relation=np.where(labelled, y, np.nan)[:, None],
-            strata=None,
-            head_for=lambda dim: make_head(name, dim),
-            metric="rmse",
-            weights=weights,
-        )
-        self.head_ = name
-        self.y_location_, self.y_scale_ = location, scale
-        known = labelled & (weights > 0)
+        weights = self._weights(X, sample_weight)
+        target = self._learn_target(y, weights)
+        self._fit(X, y, target, weights)
+        self._remember(target, y, weights)
+        return self
+
+    def _learn_target(
+        self, y: np.ndarray, weights: np.ndarray | None = None, *, nulls: bool = False
+    ) -> NumberTarget:
+        name = DEFAULT_HEAD if self.head == "auto" else self.head
+        if name not in HEADS:
+            raise ValueError(f"HybridRegressor's head must be one of {HEADS}; got {self.head!r}.")
+        return NumberTarget.learn(y, name, self.unlabelled, weights)
+
+    def _remember(self, target: NumberTarget, y: np.ndarray, weights: np.ndarray) -> None:
+        self.head_ = target.head_name
+        y = numeric(y)
+        self.y_location_, self.y_scale_ = target.location, target.scale
+        known = target.read(y).labelled & (weights > 0)
         self.y_mean_ = float(np.average(y[known], weights=weights[known]))
         self.y_std_ = float(
             np.sqrt(np.average((y[known] - self.y_mean_) ** 2, weights=weights[known]))
         )
-        return self
 
     def predict_dist(self, X: Any) -> PredictiveDistribution:
         """p(y|x) of each row, in the units of y."""
@@ -158,7 +153,7 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
     def log_joint(self, X: Any, y: Any) -> Float[np.ndarray, " rows"]:
         """log p(x) + log p(y|x) of each row."""
         encoded = self._encode(X)
-        y = _numeric(y)
+        y = numeric(y)
         if len(y) != len(encoded.values):
             raise ValueError(f"X has {len(encoded.values)} rows, but y has {len(y)}.")
         return self._log_px(encoded) + self._dist(self._responses(encoded)).log_prob(y)
@@ -171,8 +166,8 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
         """
         encoded = self._encode(X)
         before = self._features(encoded).astype(float)
-        wanted = np.resize(_numeric(np.atleast_1d(target)), len(before))
-        _check_support(self.head_, wanted)
+        wanted = np.resize(numeric(np.atleast_1d(target)), len(before))
+        check_support(self.head_, wanted)
         head = self._head
         low, high = (np.asarray(b.value, float)[0] for b in (head.eta_low, head.eta_high))
         eta = np.asarray(
@@ -203,46 +198,7 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
 
     def _features_given(self, wanted: np.ndarray, key: Any) -> np.ndarray:
         check_is_fitted(self, "model_")
-        wanted = _numeric(wanted)
-        _check_support(self.head_, wanted)
+        wanted = numeric(wanted)
+        check_support(self.head_, wanted)
         ys = jnp.asarray((wanted - self.y_location_) / self.y_scale_, jnp.result_type(float))
         return features_given(self.model_, ys, key=key)
-
-
-def _numeric(y: Any) -> np.ndarray:
-    y = column_or_1d(y, warn=True)
-    try:
-        if np.iscomplexobj(y):
-            raise TypeError
-        numbers = y.astype(float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"HybridRegressor predicts numbers; y holds {y.dtype.name} values such as "
-            f"{y[0]!r}. For classes use HybridClassifier."
-        ) from error
-    if np.any(np.isinf(numbers)):
-        raise ValueError("Input y contains infinity or a value too large for float64.")
-    return numbers
-
-
-def _check_support(head: str, y: np.ndarray) -> None:
-    """Counts are whole and not negative; a Gamma response is positive."""
-    y = y[~np.isnan(y)]
-    if head in ("poisson", "negative_binomial") and np.any((y < 0) | (y != np.round(y))):
-        raise ValueError(
-            f"head={head!r} needs whole numbers y >= 0; got {y[(y < 0) | (y != np.round(y))][0]}."
-        )
-    if head == "gamma" and np.any(y <= 0):
-        raise ValueError(f"head='gamma' needs y > 0; got {y[y <= 0][0]}.")
-
-
-def _units(head: str, y: np.ndarray) -> tuple[float, float]:
-    """The head's unit of y: standardised for locations, the mean for Gamma, none for counts."""
-    if len(y) == 0:
-        return 0.0, 1.0
-    if head in ("poisson", "negative_binomial"):
-        return 0.0, 1.0
-    if head == "gamma":
-        return 0.0, float(np.mean(y))
-    scale = float(np.std(y))
-    return float(np.mean(y)), scale if scale > 1e-12 * max(1.0, abs(float(np.mean(y)))) else 1.0

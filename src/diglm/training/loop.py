@@ -9,12 +9,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from diglm.completion import fixed_offsets
-from diglm.objectives.joint import JointObjective
+from diglm.objectives.joint import JointObjective, Terms
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import State, restore, run_epoch
+from diglm.training.step import Shared, State, restore, run_epoch
 from diglm.types import Batch, Key
 
 VALIDATION_OFFSETS = 2  # enough to rank epochs; scoring uses more
@@ -26,13 +27,23 @@ class NonFiniteTrainingWarning(UserWarning):
 
 @dataclass
 class FitResult:
-    """The fitted model and how it came about; `history` has one record an epoch."""
+    """The fitted model and how it came about.
+
+    Attributes:
+        model: with the best weights found.
+        history: one record an epoch.
+        stopped: why training ended: "epochs", "patience", "non-finite" or "exact".
+        skipped_steps: steps whose gradient was not finite.
+        seconds: of training.
+        waited: seconds of them in which the device waited for rows to be read.
+    """
 
     model: Any
     history: list[dict[str, float | int]] = field(default_factory=list)
-    stopped: str = "epochs"
+    stopped: str | None = "epochs"
     skipped_steps: int = 0
     seconds: float = 0.0
+    waited: float = 0.0
 
 
 def bucket(n: int, smallest: int = 128) -> int:
@@ -86,17 +97,12 @@ def fit(
     n_steps = -(-len(used) // batch_size)
     size = bucket(len(rows.weight))
     schedule = Schedule.of(settings, n_steps * settings.n_epochs)
-    completion = model.completion
-    offsets = (
-        None
-        if completion is None
-        else jnp.asarray(fixed_offsets(rows.x.shape[1], VALIDATION_OFFSETS), jnp.result_type(float))
-    )
+    offsets = validation_offsets(model)
     on_device = jax.tree.map(jnp.asarray, pad(rows, size))
     checked_rows = None
     if validation is not None and len(validation.weight) > 0:
         checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
-    shared = (model, objective, on_device, checked_rows, schedule, offsets)
+    fixed = (Shared(model, objective, schedule), on_device, checked_rows, offsets)
     state, rng = State.start(model), np.random.default_rng(seed)
     slots = bucket(n_steps * batch_size + batch_size)
     result = FitResult(model)
@@ -105,7 +111,7 @@ def fit(
         order = np.resize(rng.permutation(used), n_steps * batch_size)
         order = np.concatenate([order, np.zeros(slots - len(order), order.dtype)])
         state, terms, checked = run_epoch(
-            shared,
+            fixed,
             state,
             jnp.asarray(order, jnp.int32),
             jnp.asarray(n_steps if epoch >= 0 else 0, jnp.int32),
@@ -114,30 +120,13 @@ def fit(
         )
         if epoch < 0:
             continue
-        bad_run, since_best = int(state.bad_run), int(state.epochs_since_best)
-        record: dict[str, float | int] = {"epoch": epoch, "seconds": time.perf_counter() - started}
-        record |= {name: float(value) for name, value in terms._asdict().items()}
-        if checked is not None:
-            record |= {f"val_{name}": float(value) for name, value in checked._asdict().items()}
+        record = epoch_record(epoch, started, terms, checked)
         result.history.append(record)
         if progress is not None:
             progress(record)
-        if bad_run >= min(settings.max_bad_steps, n_steps):
-            result.stopped = "non-finite"
-            warnings.warn(
-                f"The loss was not finite for the last {bad_run} steps (epoch {epoch}); training "
-                "stopped at the last good state. Try a smaller learning_rate, or look for extreme "
-                "values in the data.",
-                NonFiniteTrainingWarning,
-                stacklevel=2,
-            )
-            break
-        if (
-            checked is not None
-            and settings.patience is not None
-            and since_best >= settings.patience
-        ):
-            result.stopped = "patience"
+        reason = stop_reason(state, settings, n_steps, checked=checked is not None)
+        if reason is not None:
+            result.stopped = reason
             break
     if not np.isfinite(float(state.best_loss)):
         raise FloatingPointError(
@@ -148,3 +137,41 @@ def fit(
     result.skipped_steps = int(state.skipped)
     result.seconds = time.perf_counter() - started
     return result
+
+
+def validation_offsets(model: Any) -> Float[Array, "n dim"] | None:
+    """The places in cells at which validation looks; None for a model of points."""
+    if model.completion is None:
+        return None
+    dim = model.flow.bijection.in_shape[0]
+    return jnp.asarray(fixed_offsets(dim, VALIDATION_OFFSETS), jnp.result_type(float))
+
+
+def epoch_record(
+    epoch: int, started: float, terms: Terms, checked: Terms | None
+) -> dict[str, float | int]:
+    """What `history` and progress bars say of an epoch."""
+    record: dict[str, float | int] = {"epoch": epoch, "seconds": time.perf_counter() - started}
+    record |= {name: float(value) for name, value in terms._asdict().items()}
+    if checked is not None:
+        record |= {f"val_{name}": float(value) for name, value in checked._asdict().items()}
+    return record
+
+
+def stop_reason(
+    state: State, settings: Settings, n_steps: int, *, checked: bool = True
+) -> str | None:
+    """Why training should end after an epoch, or None; a warning where the numbers went astray."""
+    bad_run = int(state.bad_run)
+    if bad_run >= min(settings.max_bad_steps, n_steps):
+        warnings.warn(
+            f"The loss was not finite for the last {bad_run} steps; training stopped at the last "
+            "good state. Try a smaller learning_rate, or look for extreme values in the data.",
+            NonFiniteTrainingWarning,
+            stacklevel=3,
+        )
+        return "non-finite"
+    patience = settings.patience
+    if checked and patience is not None and int(state.epochs_since_best) >= patience:
+        return "patience"
+    return None

@@ -24,7 +24,7 @@ class ProgressBar:
     def __init__(self, n_epochs: int, metric: str, shown: bool | str = "auto"):
         console = Console(file=sys.stderr)
         visible = console.is_terminal or console.is_jupyter if shown == "auto" else bool(shown)
-        self.metric = metric
+        self.metric, self.visible = metric, visible
         self.bar = RichProgress(
             TextColumn("fit"),
             BarColumn(bar_width=24),
@@ -58,4 +58,5 @@ class ProgressBar:
             f"loss {record[prefix + 'loss']:.4f}  log p(x) {record[prefix + 'log_px']:.2f}  "
             f"log p(y|x) {record[prefix + 'log_py']:.4f}  {self.metric} {skill:.4f}"
         )
-        self.bar.update(self.task, advance=1, numbers=numbers)
+        done = record["epoch"] + record.get("share", 1)  # of the epoch, where it is told in parts
+        self.bar.update(self.task, completed=done, numbers=numbers)

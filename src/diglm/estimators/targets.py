@@ -1,0 +1,229 @@
+"""The column to predict: its meaning learned once, then read off any further rows."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from diglm.heads import GLMHead, make_head
+from diglm.types import Batch
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Targets as the head takes them; `ys` holds zero where `labelled` is False.
+
+    `factors` multiply the weights of the rows; None leaves them.
+    """
+
+    ys: np.ndarray
+    labelled: np.ndarray
+    factors: np.ndarray | None = None
+
+    def batch(self, values: np.ndarray, weights: np.ndarray) -> Batch:
+        """Encoded rows with these targets, in the precision of training."""
+        real = jnp.result_type(float)
+        weights = self.weighted(weights).astype(real)
+        return Batch(values.astype(real), self.ys, self.labelled, weights)
+
+    def weighted(self, weights: np.ndarray) -> np.ndarray:
+        """Row weights with those of the classes."""
+        return weights if self.factors is None else weights * self.factors
+
+
+class AbstractTarget(ABC):
+    """What was learned of a target; a value equal to `unlabelled` is no label."""
+
+    metric: str
+    unlabelled: Any
+
+    @abstractmethod
+    def read(self, y: np.ndarray) -> Labels:
+        """Targets of rows, by what was learned."""
+
+    @abstractmethod
+    def relation(self, labels: Labels) -> np.ndarray:
+        """Numbers by which an encoder orders categories, NaN where there is no label."""
+
+    @abstractmethod
+    def strata(self, labels: Labels) -> np.ndarray | None:
+        """Groups whose shares a split should keep; None for numbers."""
+
+    @abstractmethod
+    def head(self, dim: int) -> GLMHead:
+        """The head for this target, not yet started."""
+
+
+@dataclass(frozen=True)
+class ClassTarget(AbstractTarget):
+    """Classes, in sorted order.
+
+    Attributes:
+        classes: what there is to tell apart.
+        unlabelled: the value that is no label, or None.
+        nulls: whether None and NaN are no labels either, rather than an error.
+        class_weights: what rows of each class count, or None.
+    """
+
+    classes: np.ndarray
+    unlabelled: Any = None
+    nulls: bool = False
+    class_weights: np.ndarray | None = None
+    metric: str = "accuracy"
+
+    @classmethod
+    def learn(
+        cls, y: Any, unlabelled: Any, *, nulls: bool = False, class_weight: Any = None
+    ) -> "ClassTarget":
+        """Find the classes among `y`; `class_weight` is None, "balanced" or a dictionary."""
+        y = column_or_1d(y, warn=True)
+        if y.dtype.kind == "f" and np.any(np.isinf(y)):
+            raise ValueError("Input y contains infinity, which names no class.")
+        target = cls(np.zeros(0), unlabelled, nulls)
+        known = y[target._labelled(y)]
+        if nulls and known.dtype.kind == "O":
+            known = np.array(known.tolist())  # text and numbers by their own type, without nulls
+        check_classification_targets(known)
+        classes = np.unique(known)
+        if len(classes) < 2:
+            raise ValueError(
+                "HybridClassifier needs at least two classes to tell apart; y has "
+                f"{len(classes)} class{'es' if len(classes) != 1 else ''}"
+                + (f" ({classes[0]!r})." if len(classes) else ".")
+            )
+        weights = None
+        if class_weight is not None:
+            weights = compute_class_weight(class_weight, classes=classes, y=known)
+        return cls(classes, unlabelled, nulls, weights)
+
+    def read(self, y: np.ndarray) -> Labels:
+        labelled = self._labelled(y)
+        codes = np.zeros(len(y), np.int32)
+        codes[labelled] = self.codes(y[labelled])
+        if self.class_weights is None:
+            return Labels(codes, labelled)
+        return Labels(codes, labelled, np.where(labelled, self.class_weights[codes], 1.0))
+
+    def _labelled(self, y: np.ndarray) -> np.ndarray:
+        missing = _missing(y)
+        if np.any(missing) and not self.nulls:
+            raise ValueError(
+                f"Input y contains NaN or None in {missing.sum()} of {len(y)} rows. Mark rows "
+                "without a label by a value of your own and pass it as unlabelled=..."
+            )
+        return ~missing if self.unlabelled is None else ~missing & (y != self.unlabelled)
+
+    def codes(self, y: Any) -> np.ndarray:
+        """Positions of the classes `y`; an unknown one is an error."""
+        y = column_or_1d(y)
+        if y.dtype.kind == "O":  # mixed types have no order; nulls are gone by now
+            y = np.array(y.tolist())
+        values, inverse = np.unique(y, return_inverse=True)
+        position = {value: i for i, value in enumerate(self.classes.tolist())}
+        unknown = [value for value in values.tolist() if value not in position]
+        if unknown:
+            raise ValueError(f"Unknown class {unknown[0]!r}; the model knows {list(position)}.")
+        return np.array([position[value] for value in values.tolist()], np.int32)[inverse]
+
+    def relation(self, labels: Labels) -> np.ndarray:
+        return np.where(labels.labelled[:, None], np.eye(len(self.classes))[labels.ys], np.nan)
+
+    def strata(self, labels: Labels) -> np.ndarray | None:
+        return np.where(labels.labelled, labels.ys, -1)
+
+    def head(self, dim: int) -> GLMHead:
+        return make_head("categorical", dim, n_classes=len(self.classes))
+
+
+@dataclass(frozen=True)
+class NumberTarget(AbstractTarget):
+    """Numbers in the unit that suits the head: y = location + scale * (the head's y)."""
+
+    head_name: str
+    location: float
+    scale: float
+    unlabelled: Any = None
+    metric: str = "rmse"
+
+    @classmethod
+    def learn(
+        cls, y: Any, head_name: str, unlabelled: Any, weights: np.ndarray | None = None
+    ) -> "NumberTarget":
+        """Choose the unit from the labelled rows of positive weight."""
+        y = numeric(y)
+        labelled = _labelled(y, unlabelled)
+        check_support(head_name, y[labelled])
+        used = labelled if weights is None else labelled & (weights > 0)
+        return cls(head_name, *_units(head_name, y[used]), unlabelled)
+
+    def read(self, y: np.ndarray) -> Labels:
+        y = numeric(y)
+        labelled = _labelled(y, self.unlabelled)
+        check_support(self.head_name, y[labelled])
+        ys = np.where(labelled, (y - self.location) / self.scale, 0.0)
+        return Labels(ys.astype(jnp.result_type(float)), labelled)
+
+    def relation(self, labels: Labels) -> np.ndarray:
+        return np.where(labels.labelled, labels.ys.astype(float), np.nan)[:, None]
+
+    def strata(self, labels: Labels) -> np.ndarray | None:
+        return None
+
+    def head(self, dim: int) -> GLMHead:
+        return make_head(self.head_name, dim)
+
+
+def numeric(y: Any) -> np.ndarray:
+    """A column of float64, NaN allowed; an error for text, complex numbers and infinity."""
+    y = column_or_1d(y, warn=True)
+    try:
+        if np.iscomplexobj(y):
+            raise TypeError
+        numbers = y.astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"HybridRegressor predicts numbers; y holds {y.dtype.name} values such as "
+            f"{y[0]!r}. For classes use HybridClassifier."
+        ) from error
+    if np.any(np.isinf(numbers)):
+        raise ValueError("Input y contains infinity or a value too large for float64.")
+    return numbers
+
+
+def check_support(head: str, y: np.ndarray) -> None:
+    """Counts are whole and not negative; a Gamma response is positive."""
+    y = y[~np.isnan(y)]
+    if head in ("poisson", "negative_binomial") and np.any((y < 0) | (y != np.round(y))):
+        raise ValueError(
+            f"head={head!r} needs whole numbers y >= 0; got {y[(y < 0) | (y != np.round(y))][0]}."
+        )
+    if head == "gamma" and np.any(y <= 0):
+        raise ValueError(f"head='gamma' needs y > 0; got {y[y <= 0][0]}.")
+
+
+def _labelled(y: np.ndarray, unlabelled: Any) -> np.ndarray:
+    labelled = ~np.isnan(y)
+    return labelled if unlabelled is None else labelled & (y != unlabelled)
+
+
+def _missing(y: np.ndarray) -> np.ndarray:
+    if y.dtype.kind in "biuUS":
+        return np.zeros(len(y), bool)
+    return np.array([value is None or value != value for value in y.tolist()], bool)
+
+
+def _units(head: str, y: np.ndarray) -> tuple[float, float]:
+    """The head's unit of y: standardised for locations, the mean for Gamma, none for counts."""
+    if len(y) == 0:
+        return 0.0, 1.0
+    if head in ("poisson", "negative_binomial"):
+        return 0.0, 1.0
+    if head == "gamma":
+        return 0.0, float(np.mean(y))
+    scale = float(np.std(y))
+    return float(np.mean(y)), scale if scale > 1e-12 * max(1.0, abs(float(np.mean(y)))) else 1.0

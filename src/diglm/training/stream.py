@@ -1,0 +1,175 @@
+"""`fit_stream`: training from chunks of a table in files, with checkpoints, on every device."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diglm.data.streaming import StreamPlan, read_chunks
+from diglm.objectives.joint import JointObjective
+from diglm.training.checkpoint import Checkpoints, Position, Saved
+from diglm.training.devices import Layout
+from diglm.training.loop import (
+    FitResult,
+    bucket,
+    epoch_record,
+    pad,
+    stop_reason,
+    validation_offsets,
+)
+from diglm.training.progress import Progress
+from diglm.training.settings import Schedule, Settings
+from diglm.training.step import Shared, State, Sums, end_epoch, restore, run_chunk
+from diglm.types import Batch, Key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def fit_stream(
+    model: Any,
+    plan: StreamPlan,
+    encode: "Callable[[pa.Table], Batch]",
+    *,
+    columns: list[str],
+    objective: JointObjective,
+    validation: Batch | None = None,
+    settings: Settings | None = None,
+    checkpoints: Checkpoints | None = None,
+    save_every: int = 20_000,
+    progress: Progress | None = None,
+) -> FitResult:
+    """Train `model` on the rows of files; what `fit` does for tables in memory.
+
+    The result is a function of the model, the plan and the settings alone: a run that was killed
+    and called again ends with the weights, bit for bit, of one that was not; several processes end
+    with the weights of one, up to rounding.
+
+    Args:
+        model: a `Hybrid`, already started from data.
+        plan: which rows make up which batch.
+        encode: rows of `columns`, read from the file, as arrays.
+        columns: what to read.
+        objective: what is minimised.
+        validation: rows in memory on which the best epoch is chosen.
+        settings: lengths and rates; the batch size is the plan's.
+        checkpoints: where the run is kept; on SIGTERM it is kept too, before the process ends.
+        save_every: steps between checkpoints, rounded up to whole chunks.
+        progress: told of every chunk and every epoch.
+    """
+    settings = Settings() if settings is None else settings
+    layout, started = Layout(), time.perf_counter()
+    if plan.batch_size % layout.n_devices:
+        raise ValueError(
+            f"A batch of {plan.batch_size} rows cannot be divided over {layout.n_devices} devices; "
+            "use a batch_size that is a multiple of their number."
+        )
+    schedule = Schedule.of(settings, plan.n_steps * settings.n_epochs)
+    checked = None
+    if validation is not None and len(validation.weight) > 0:
+        checked = pad(validation, bucket(len(validation.weight)))
+    shared = layout.replicate(Shared(model, objective, schedule))
+    ending = layout.replicate((checked, validation_offsets(model)))
+    state, sums = layout.replicate((State.start(model), Sums.zero(jnp.result_type(float))))
+    result, position = FitResult(model), Position(0, 0)
+    found = None if checkpoints is None else checkpoints.latest((state, sums))
+    if found is not None:
+        (state, sums), position, result.history = found
+    elif checked is not None:  # the starting model is the first candidate for the best
+        state, _, _ = end_epoch((shared, *ending), state, sums)
+        sums = layout.replicate(Sums.zero(jnp.result_type(float)))
+    result.stopped = stop_reason(state, settings, plan.n_steps) if position.epoch > 0 else None
+
+    def keep() -> None:
+        if checkpoints is not None:
+            step = position.epoch * plan.n_steps + position.chunk * plan.steps_per_chunk
+            checkpoints.save(step, Saved((state, sums), position, result.history))
+
+    own = np.array_split(np.arange(plan.n_shards), layout.n_processes)[layout.process].tolist()
+    unsaved, rows_done = 0, 0
+    with (
+        read_chunks(
+            plan,
+            encode,
+            columns=columns,
+            shards=own,
+            start=position,
+            stop_epoch=settings.n_epochs,
+        ) as chunks,
+        _noting_sigterm() as asked_to_stop,
+    ):
+        while result.stopped is None and position.epoch < settings.n_epochs:
+            chunk = next(chunks)
+            rows = layout.spread(_padded(chunk.rows, plan.steps_per_chunk))
+            n_steps = jnp.asarray(chunk.n_steps, jnp.int32)
+            key = _chunk_key(plan.seed, chunk.epoch, chunk.index)
+            fixed = (shared, rows, *layout.replicate((n_steps, key)))
+            state, sums = jax.block_until_ready(run_chunk(fixed, state, sums))
+            unsaved, rows_done = unsaved + chunk.n_steps, rows_done + rows.weight[0].size
+            position = Position(chunk.epoch, chunk.index + 1)
+            if position.chunk == plan.n_chunks:
+                state, terms, verdict = end_epoch((shared, *ending), state, sums)
+                sums = layout.replicate(Sums.zero(jnp.result_type(float)))
+                record = epoch_record(chunk.epoch, started, terms, verdict)
+                result.history.append(record)
+                position = Position(chunk.epoch + 1, 0)
+                result.stopped = stop_reason(state, settings, plan.n_steps)
+            else:
+                record = epoch_record(chunk.epoch, started, sums.means(), None)
+                record["share"] = position.chunk / plan.n_chunks
+            if progress is not None:
+                progress(record)
+            finished = result.stopped is not None or position.epoch == settings.n_epochs
+            if unsaved >= save_every or asked_to_stop.is_set() or finished:
+                keep()
+                unsaved = 0
+            if asked_to_stop.is_set() and not finished:
+                raise SystemExit(128 + signal.SIGTERM)
+        result.waited = chunks.waited
+    result.stopped = result.stopped or "epochs"
+    state = layout.gather(state)
+    if not np.isfinite(float(state.best_loss)):
+        raise FloatingPointError(
+            "Training never reached a finite loss, so there is no model to keep. "
+            "Try a smaller learning_rate, or look for extreme values in the data."
+        )
+    result.model = restore(model, state.best, state.best_fixed)
+    result.skipped_steps = int(state.skipped)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _padded(rows: Batch, n_steps: int) -> Batch:
+    """The last chunk of an epoch with as many steps as the others, so that they share a program."""
+    missing = n_steps - len(rows.weight)
+    if missing == 0:
+        return rows
+    return Batch(
+        *(np.pad(column, [(0, missing)] + [(0, 0)] * (column.ndim - 1)) for column in rows)
+    )
+
+
+def _chunk_key(seed: int, epoch: int, chunk: int) -> Key:
+    """The key of a chunk's noise; this generator gives every row the same on any mesh."""
+    words = np.random.SeedSequence([seed, epoch, chunk]).generate_state(2, np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+
+
+@contextmanager
+def _noting_sigterm() -> Iterator[threading.Event]:
+    """An event that SIGTERM sets, so that the run is kept before the process ends."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # only the main thread may handle signals
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
