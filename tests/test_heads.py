@@ -38,6 +38,7 @@ def data(name, rows=300, dim=DIM, seed=0):
         "gaussian": lambda: 5 + 3 * eta + rng.normal(size=rows),
         "heteroscedastic": lambda: eta + rng.normal(size=rows) * np.exp(0.4 * zs[:, 1]),
         "student_t": lambda: eta + rng.standard_t(5, size=rows),
+        "mixture": lambda: eta + rng.gamma(1.0, np.exp(0.3 * zs[:, 1])),
         "bernoulli": lambda: (rng.logistic(size=rows) < eta).astype(int),
         "categorical": lambda: np.argmax(
             rng.gumbel(size=(rows, 3)) + zs @ rng.normal(size=(dim, 3)), axis=1

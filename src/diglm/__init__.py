@@ -3,6 +3,7 @@
 from diglm import bijections, heads, objectives, training
 from diglm.__about__ import __version__
 from diglm.estimators import HybridClassifier, HybridRegressor, load
+from diglm.estimators.sweeping import sweep
 from diglm.flows import Flow
 from diglm.hybrid import Hybrid
 
@@ -16,5 +17,6 @@ __all__ = [
     "heads",
     "load",
     "objectives",
+    "sweep",
     "training",
 ]

@@ -40,6 +40,7 @@ class StreamPlan:
         steps_per_chunk: Steps that are read and shuffled together.
         seed: Whole number, not negative.
         held_out: Rows of the table that no batch may hold, ascending.
+        cuts: Where shards begin, and the end of the last; None for shards of equal length.
     """
 
     table: FileTable
@@ -48,6 +49,7 @@ class StreamPlan:
     steps_per_chunk: int
     seed: int
     held_out: np.ndarray
+    cuts: tuple[int, ...] | None = None
 
     def __post_init__(self):
         if self.n_shards < 1 or self.batch_size < 1 or self.batch_size % self.n_shards:
@@ -97,6 +99,8 @@ class StreamPlan:
 
     def bounds(self, shard: int) -> tuple[int, int]:
         """First row of a shard, and the row after its last."""
+        if self.cuts is not None:
+            return self.cuts[shard], self.cuts[shard + 1]
         n_rows = self.table.n_rows
         return shard * n_rows // self.n_shards, (shard + 1) * n_rows // self.n_shards
 
@@ -122,6 +126,10 @@ class StreamPlan:
         steps = self.steps_of(chunk)
         random = np.random.default_rng([SHUFFLE, self.seed, epoch, shard, chunk])
         return random.permutation(steps * self.shard_batch).reshape(steps, self.shard_batch)
+
+    def n_training(self, shard: int) -> int:
+        """Rows of a shard that are not held out."""
+        return self._n_kept(*self.bounds(shard))
 
     def held_between(self, start: int, stop: int) -> np.ndarray:
         """The rows held out from `start` to `stop`, both numbered in the table."""
@@ -182,6 +190,11 @@ class ShardReader:
             self._left = block.slice(n) if block.num_rows > n else None
             n -= pieces[-1].num_rows
         return pieces
+
+
+def training_blocks(plan: StreamPlan, columns: list[str], shard: int) -> Iterator[pa.Table]:
+    """All training rows of a shard in the order of the table."""
+    return _blocks(plan, columns, plan._pieces[shard])
 
 
 def choose_shards(batch_size: int, n_processes: int) -> int:

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -25,7 +25,15 @@ from diglm.data.tabular import Encoded, TableEncoder
 from diglm.estimators import engine, persistence
 from diglm.estimators.counterfactual import Counterfactual
 from diglm.estimators.frames import is_frame, table_like
-from diglm.estimators.start import SCORING_OFFSETS, begin, calibrated, head_of, split_rows
+from diglm.estimators.start import (
+    SCORING_OFFSETS,
+    Beginning,
+    begin,
+    calibrated,
+    head_of,
+    no_surer_than_seen,
+    split_rows,
+)
 from diglm.estimators.targets import AbstractTarget
 from diglm.heads import GLMHead
 from diglm.hybrid import Hybrid
@@ -34,6 +42,18 @@ from diglm.training import FitResult, ProgressBar, fit
 from diglm.types import Batch
 
 UNSEEN_LOG_MASS = -1e6  # nats per cell that training gave no meaning: always refused, yet finite
+
+
+class Prepared(NamedTuple):
+    """A table ready to train on; `split` holds the numbers of the rows to train on and held out."""
+
+    encoder: TableEncoder
+    encoded: Encoded
+    split: tuple[np.ndarray, np.ndarray]
+    train: Batch
+    held_out: Batch
+    begun: Beginning
+    seed: int
 
 
 class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
@@ -68,6 +88,29 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: np.ndarray, target: AbstractTarget, weights: np.ndarray) -> None:
         """Fit encoder, hybrid, calibration and reject rule; attributes are set only on success."""
+        ready = self._prepared(X, y, target, weights)
+        begun = ready.begun
+        with ProgressBar(begun.settings.n_epochs, target.metric, self.verbose) as bar:
+            # With nothing to train but the head, its exact fit is the whole fit.
+            result = (
+                FitResult(begun.model, stopped="exact")
+                if begun.exact
+                else fit(
+                    begun.model,
+                    ready.train,
+                    objective=begun.objective,
+                    validation=ready.held_out if len(ready.held_out.weight) else None,
+                    settings=begun.settings,
+                    seed=ready.seed,
+                    progress=bar,
+                )
+            )
+        self._finish(ready.encoder, ready.encoded, result, ready.split, ready.held_out)
+
+    def _prepared(
+        self, X: Any, y: np.ndarray, target: AbstractTarget, weights: np.ndarray
+    ) -> Prepared:
+        """Encoder, split and starting model of a table."""
         self._check_numbers()
         seed, labels = self._seed(), target.read(y)
         relation = target.relation(labels)
@@ -88,22 +131,7 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
             n_rows=len(train.weight),
             seed=seed,
         )
-        with ProgressBar(begun.settings.n_epochs, target.metric, self.verbose) as bar:
-            # With nothing to train but the head, its exact fit is the whole fit.
-            result = (
-                FitResult(begun.model, stopped="exact")
-                if begun.exact
-                else fit(
-                    begun.model,
-                    train,
-                    objective=begun.objective,
-                    validation=held_out if len(held_out.weight) else None,
-                    settings=begun.settings,
-                    seed=seed,
-                    progress=bar,
-                )
-            )
-        self._finish(encoder, encoded, result, split, held_out)
+        return Prepared(encoder, encoded, split, train, held_out, begun, seed)
 
     def _finish(
         self,
@@ -121,7 +149,8 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         self.n_epochs_ = len(result.history)
         seen = engine.evaluate(engine.look, self.model_, encoded.values, self._offsets)
         if result.stopped != "exact":
-            head = calibrated(self._head, seen.z[held_rows], held_out)
+            head = no_surer_than_seen(self._head, seen.z[train_rows])
+            head = calibrated(head, seen.z[held_rows], held_out)
             self.model_ = eqx.tree_at(lambda model: model.head, self.model_, head)
         log_px = self._in_user_units(seen.log_px, encoded)
         self.reject_rule_ = RejectRule.fit(
@@ -140,12 +169,13 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         sample_weight: str | None = None,
         checkpoint: str | os.PathLike | None = None,
         save_every: int = 20_000,
+        shuffle: bool = True,
     ) -> "AbstractHybridEstimator":
         """Fit to a Parquet, CSV or Arrow file, or a folder of them, larger than memory or not.
 
         One pass surveys the table; the encoder and the starting model come from a sample of
-        100,000 rows with everything rare in it (levels, gaps, extremes), then rows are streamed,
-        shuffled through a bounded buffer. Memory does not grow with the number of rows. Up to
+        100,000 rows with everything rare in it (levels, gaps, extremes), then rows are streamed in
+        random order. Memory does not grow with the number of rows. Up to
         20,000 rows are held out to choose the best epoch and to set the threshold. Several
         processes that called `diglm.distributed.connect` first share the work.
 
@@ -157,6 +187,9 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
             checkpoint: folder where the run is kept every `save_every` steps and on SIGTERM. The
                 same call again resumes it and ends with the same weights, bit for bit.
             save_every: steps between checkpoints.
+            shuffle: whether rows are first copied, in random order, to the checkpoint folder or a
+                temporary one. Leave it out only for files whose rows are in no order: of a file
+                in order of time a model would remember best what it saw last.
         """
         from diglm.estimators.filefit import FileFit
 
@@ -172,6 +205,7 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
             sample_weight=sample_weight,
             checkpoint=checkpoint,
             save_every=save_every,
+            shuffle=shuffle,
             seed=seed,
         )
         self._remember(*run.run(partial(self._learn_target, nulls=True)))

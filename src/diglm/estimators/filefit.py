@@ -1,7 +1,12 @@
 """Fitting from files: one survey of the table, a start from its sample, then a stream of rows."""
 
+import atexit
+import hashlib
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +45,7 @@ class FileFit:
         sample_weight: a column of row weights, or None.
         checkpoint: folder in which the run is kept, or None.
         save_every: steps between checkpoints.
+        shuffle: whether to train on a copy of the rows in random order.
         seed: of every draw.
     """
 
@@ -53,31 +59,41 @@ class FileFit:
         sample_weight: str | None,
         checkpoint: str | os.PathLike | None,
         save_every: int,
+        shuffle: bool,
         seed: int,
     ):
         from diglm.data.files import open_table
 
         self.estimator, self.target_name, self.weight_name = estimator, target, sample_weight
-        self.save_every, self.seed = save_every, seed
+        self.save_every, self.seed, self.shuffle = save_every, seed, shuffle
         self.folder = None if checkpoint is None else Path(checkpoint)
         self.table: FileTable = open_table(
-            path, spool=None if self.folder is None else self.folder / "spool"
+            Path(path), spool=None if self.folder is None else self.folder / "spool"
         )
-        self.table.require([name for name in (target, sample_weight) if name is not None])
-        others = [name for name in self.table.names if name not in (target, sample_weight)]
+        roles = [target] if sample_weight is None else [target, sample_weight]
+        self.table.require(roles)
+        if isinstance(features, str):
+            raise TypeError(f"features must be a list of names; got the text {features!r}.")
+        others = [name for name in self.table.names if name not in roles]
         self.features = others if features is None else list(features)
         if not self.features:
-            raise ValueError(f"{path} has no column besides the target {target!r}.")
-        if target in self.features:
-            raise ValueError(f"The target {target!r} cannot also be among the features.")
-        self.columns = [*self.features, *(n for n in (target, sample_weight) if n is not None)]
+            raise ValueError(f"No feature is left in {path} besides {' and '.join(roles)}.")
+        self.table.require(self.features)
+        self.columns = [*self.features, *roles]
+        if doubled := sorted({n for n in self.columns if self.columns.count(n) > 1}):
+            raise ValueError(
+                f"Column {doubled[0]!r} is named twice among features, target and sample_weight; "
+                "the target and the weight cannot also be features."
+            )
 
     def run(self, learn: Callable[[np.ndarray], AbstractTarget]) -> tuple[AbstractTarget, Any, Any]:
         """Fit the estimator; `learn` finds the target's meaning in the sample's targets.
 
         Returns the target, and the labels and weights of the sample.
         """
+        from diglm.data.dealing import deal
         from diglm.data.streaming import StreamPlan, choose_shards
+        from diglm.training.stream import own_shards
 
         found = self._survey()
         sampled = _concatenated(found.sample, found.held_out)
@@ -122,10 +138,24 @@ class FileFit:
             values = encoder.encode(piece.select(self.features)).values
             return labels.batch(values, self._weights_of(piece, unit)[0])
 
-        result = self._train(begun, plan, encode, held_out, target.metric)
+        # The folder is claimed first: a copy of other rows that lies there must not be taken.
+        with self._checkpoints(self._description(plan, sampled)) as kept:
+            if self.shuffle:
+                layout = Layout()
+                shards = own_shards(plan.n_shards, layout.n_processes, layout.process)
+                plan = deal(plan, self.columns, shards=shards, folder=self._room() / "shuffled")
+            result = self._train(begun, plan, encode, held_out, target.metric, kept)
         self.estimator._finish(encoder, encoded, result, split, held_out)
         self.estimator.wait_seconds_ = result.waited
         return target, y, weights
+
+    def _room(self) -> Path:
+        """Where the copy in random order is kept: with the run, or until Python exits."""
+        if self.folder is not None:
+            return self.folder
+        room = Path(tempfile.mkdtemp(prefix="diglm-"))
+        atexit.register(shutil.rmtree, room, ignore_errors=True)
+        return room
 
     def _survey(self) -> "Survey":
         """One pass over the file, with a bar for people."""
@@ -143,25 +173,28 @@ class FileFit:
             seed=self.seed,
         )
 
-    def _train(self, begun, plan, encode, held_out: Batch, metric: str):
+    def _checkpoints(self, described: dict[str, Any]) -> AbstractContextManager:
         from diglm.training.checkpoint import Checkpoints
+
+        return nullcontext() if self.folder is None else Checkpoints(self.folder, described)
+
+    def _train(self, begun, plan, encode, held_out: Batch, metric: str, kept):
         from diglm.training.stream import fit_stream
 
-        verbose = self.estimator.verbose
-        arguments = dict(
-            columns=self.columns,
-            objective=begun.objective,
-            validation=held_out if len(held_out.weight) else None,
-            settings=begun.settings,
-            save_every=self.save_every,
-        )
+        verbose = self.estimator.verbose if Layout().process == 0 else False
         with ProgressBar(begun.settings.n_epochs, metric, verbose) as bar:
-            arguments["progress"] = bar
-            if self.folder is None:
-                result = fit_stream(begun.model, plan, encode, **arguments)
-            else:
-                with Checkpoints(self.folder, self._description(plan)) as kept:
-                    result = fit_stream(begun.model, plan, encode, checkpoints=kept, **arguments)
+            result = fit_stream(
+                begun.model,
+                plan,
+                encode,
+                columns=self.columns,
+                objective=begun.objective,
+                validation=held_out if len(held_out.weight) else None,
+                settings=begun.settings,
+                checkpoints=kept,
+                save_every=self.save_every,
+                progress=bar,
+            )
         if bar.visible:
             millions = plan.n_steps * plan.batch_size * max(1, len(result.history)) / 1e6
             Console(stderr=True).print(
@@ -170,7 +203,7 @@ class FileFit:
             )
         return result
 
-    def _description(self, plan) -> dict[str, Any]:
+    def _description(self, plan, sampled: "pa.Table") -> dict[str, Any]:
         """What makes this run this run: resuming with anything else would mix two models."""
         parameters = self.estimator.get_params(deep=False)
         ignored = ("verbose", "random_state")
@@ -179,11 +212,15 @@ class FileFit:
             "version": __about__.__version__,
             "parameters": {k: _plain(v) for k, v in parameters.items() if k not in ignored},
             "seed": self.seed,
-            "data": self.table.fingerprint(),
+            "rows": self.table.n_rows,
+            "files": self.table.fingerprint(),
+            "sampled content": _fingerprint(sampled),
             "columns": self.columns,
             "precision": str(jnp.result_type(float)),
             "batch_size": plan.batch_size,
             "shards": plan.n_shards,
+            "shuffle": self.shuffle,
+            "steps a chunk": plan.steps_per_chunk,
         }
 
     def _weights_of(self, rows: "pa.Table", unit: float | None = None) -> tuple[np.ndarray, float]:
@@ -212,6 +249,15 @@ def _concatenated(first: "pa.Table", second: "pa.Table") -> "pa.Table":
     import pyarrow as pa
 
     return pa.concat_tables([first, second]).unify_dictionaries()
+
+
+def _fingerprint(rows: "pa.Table") -> str:
+    """A hash of the values, which tells files of the same names and sizes apart."""
+    total = hashlib.sha256()
+    for name in rows.column_names:
+        values = column_of(rows, name)
+        total.update(repr(values.tolist()).encode() if values.dtype == object else values.tobytes())
+    return total.hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy import stats
+from scipy.special import logsumexp, softmax
 
 from diglm import heads
 from diglm.heads import AbstractResponse
@@ -84,6 +85,10 @@ def _frozen(response: AbstractResponse, location: float, scale: float) -> tuple[
         case heads.StudentT():
             spread = scale * np.asarray(response.scale, float)
             return stats.t(np.asarray(response.df, float), units(response.loc), spread), False
+        case heads.GaussianMixture():
+            shares = softmax(np.asarray(response.logits, float), axis=-1)
+            spreads = scale * np.asarray(response.scales, float)
+            return _Mixture(shares, units(response.locs), spreads), False
         case heads.Poisson():
             return stats.poisson(np.exp(np.asarray(response.log_rate, float))), True
         case heads.NegativeBinomial():
@@ -95,3 +100,49 @@ def _frozen(response: AbstractResponse, location: float, scale: float) -> tuple[
             mean = np.exp(np.asarray(response.log_mean, float))
             return stats.gamma(shape, scale=scale * mean / shape), False
     raise TypeError(f"No distribution of numbers belongs to {type(response).__name__}.")
+
+
+class _Mixture:
+    """Gaussian mixtures, one a row, with the methods of a frozen SciPy distribution."""
+
+    def __init__(self, shares: np.ndarray, locs: np.ndarray, scales: np.ndarray):
+        self.shares, self.parts = shares, stats.norm(locs, scales)
+        self.locs, self.scales = locs, scales
+
+    def mean(self) -> np.ndarray:
+        return np.sum(self.shares * self.locs, axis=-1)
+
+    def std(self) -> np.ndarray:
+        apart = self.locs - self.mean()[..., None]
+        return np.sqrt(np.sum(self.shares * (self.scales**2 + apart**2), axis=-1))
+
+    def logpdf(self, y: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            log_shares = np.log(self.shares)
+        return logsumexp(log_shares + self.parts.logpdf(y[..., None]), axis=-1)
+
+    def cdf(self, y: np.ndarray) -> np.ndarray:
+        return np.sum(self.shares * self.parts.cdf(y[..., None]), axis=-1)
+
+    def ppf(self, q: np.ndarray) -> np.ndarray:
+        """By bisection between the least and the greatest of the components' quantiles."""
+        ends = self.parts.ppf(np.clip(q, 0.0, 1.0))
+        low, high = ends.min(axis=-1), ends.max(axis=-1)
+        if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
+            return low  # at 0 and 1 all quantiles are the same infinity
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            above = self.cdf(middle) >= q
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return 0.5 * (low + high)
+
+    def rvs(self, size: Any, random_state: np.random.Generator) -> np.ndarray:
+        uniform = random_state.random((*np.atleast_1d(size), 1))
+        part = np.sum(uniform > np.cumsum(self.shares, axis=-1)[..., :-1], axis=-1)[..., None]
+        locs, scales = (
+            np.take_along_axis(np.broadcast_to(a, (*part.shape[:-1], a.shape[-1])), part, -1)[
+                ..., 0
+            ]
+            for a in (self.locs, self.scales)
+        )
+        return random_state.normal(locs, scales)

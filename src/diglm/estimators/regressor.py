@@ -14,7 +14,15 @@ from diglm.estimators.predictive import PredictiveDistribution
 from diglm.estimators.sampling import features_given
 from diglm.estimators.targets import NumberTarget, check_support, numeric
 
-HEADS = ("gaussian", "heteroscedastic", "student_t", "poisson", "negative_binomial", "gamma")
+HEADS = (
+    "gaussian",
+    "heteroscedastic",
+    "student_t",
+    "mixture",
+    "poisson",
+    "negative_binomial",
+    "gamma",
+)
 DEFAULT_HEAD = "student_t"
 
 
@@ -32,8 +40,9 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
         dropout: rate on the features before the head, in training; "auto" chooses.
-        head: "gaussian", "heteroscedastic", "student_t", "poisson", "negative_binomial", "gamma",
-            or "auto" (Student-t with its own scale a row).
+        head: "gaussian", "heteroscedastic", "student_t", "mixture" (of Gaussians, for skewed
+            targets), "poisson", "negative_binomial", "gamma", or "auto" (Student-t with its own
+            scale a row).
         generative_weight: w of lambda = w / D, the weight of log p(x) in the objective; 0 trains
             the purely discriminative model.
         volume_weight: None, or the weight lambda of the log-determinant alone (the base density
@@ -169,6 +178,8 @@ class HybridRegressor(RegressorMixin, AbstractHybridEstimator):
         wanted = np.resize(numeric(np.atleast_1d(target)), len(before))
         check_support(self.head_, wanted)
         head = self._head
+        if self.head_ == "mixture":
+            head.eta_for_mean(0.0)  # says why there is none
         low, high = (np.asarray(b.value, float)[0] for b in (head.eta_low, head.eta_high))
         eta = np.asarray(
             [

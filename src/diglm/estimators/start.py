@@ -21,6 +21,8 @@ from diglm.types import Batch, partition
 SCORING_OFFSETS = 8
 FEWEST_TO_CALIBRATE = 30
 LARGEST_EXACT_HEAD = 5_000  # weights; above, a Newton step would cost more than it gives
+ROWS_FOR_HEAD = 20_000
+FEWEST_FOR_SPREADS, LEAST_SPREAD = 200, 0.005
 HEAD_PRECISIONS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on its weights
 
 
@@ -128,6 +130,10 @@ def with_fitted_head(
     head = head_of(model)
     if head.weight.size > LARGEST_EXACT_HEAD:
         return model
+    if not exactly:  # a start is settled by fewer rows than a fit
+        # Newton's cost grows with rows times the square of the predictors of a spread-out family.
+        most = ROWS_FOR_HEAD // max(1, 2 * len(head.family.spreads))
+        rows = Batch(*(column[:most] for column in rows))
     rows, held_out = (_features_of(model, part, offsets) for part in (rows, held_out))
     if exactly:
         return _with_head(model, _newton(head, rows, 0.0, max_steps=200, tolerance=1e-9))
@@ -197,6 +203,23 @@ def started(head: GLMHead, rows: Batch) -> GLMHead:
 @eqx.filter_jit
 def _start_head(head: GLMHead, ys: jax.Array, weights: jax.Array) -> GLMHead:
     return head.start(ys, weights)
+
+
+def no_surer_than_seen(head: GLMHead, zs: np.ndarray) -> GLMHead:
+    """The head with its least spread raised to the one that one training row in 200 has.
+
+    Features beyond the training rows could otherwise push a spread to its bound, a thousandth of
+    the target's own, and one such row would outweigh all others in a likelihood.
+    """
+    spreads = list(head.family.spreads)
+    if not spreads or len(zs) < FEWEST_FOR_SPREADS:
+        return head
+    weight, bias = np.asarray(head.weight, float)[spreads], np.asarray(head.bias, float)[spreads]
+    seen = np.quantile(zs.reshape(len(zs), -1) @ weight.T + bias, LEAST_SPREAD, axis=0)
+    low = np.array(head.eta_low.value)
+    high = np.asarray(head.eta_high.value)[spreads]
+    low[spreads] = np.clip(seen, low[spreads], high)
+    return eqx.tree_at(lambda h: h.eta_low.value, head, jnp.asarray(low))
 
 
 def calibrated(head: GLMHead, zs: np.ndarray, held_out: Batch) -> GLMHead:

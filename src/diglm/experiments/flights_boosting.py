@@ -42,13 +42,11 @@ def boosting(
     progress: Progress,
     settings: Boosting | None = None,
 ) -> Iterator[Fitted]:
-    """Histogram gradient boosting, with five ways to make a distribution of its prediction.
+    """Histogram gradient boosting, with four ways to make a distribution of its prediction.
 
     `boosting` has one variance. `boosting-variance` has a variance for each row, from a second
-    booster on log squared residuals; that of `boosting-gamma` is fitted to squared residuals by
-    gamma deviance, the Gaussian likelihood of a variance. `boosting-student-t` puts Student-t tails
-    on the scale of `boosting-variance`. `boosting-median-t` does so around the conditional median,
-    which suits a skewed target.
+    booster on log squared residuals. `boosting-student-t` puts Student-t tails on that scale.
+    `boosting-median-t` does so around the conditional median, which suits a skewed target.
     """
     settings = settings or Boosting()
     learn, held = hold_out(len(y_train), seed)
@@ -68,11 +66,6 @@ def boosting(
     yield fitted("boosting", Gaussian(mean.test, sd), mean)
 
     progress("boosting the variance")
-    variance = boost("gamma", rows.of_residuals(mean, lambda r: 1.0 + r**2))
-    factor = np.mean(errors**2 / variance.held)
-    sd = np.sqrt(factor * variance.test)
-    yield fitted("boosting-gamma", Gaussian(mean.test, sd), mean, variance)
-
     scale = boost("squared_error", rows.of_residuals(mean, log_scale)).exponential()
     factor = np.sqrt(np.mean((errors / scale.held) ** 2))
     yield fitted("boosting-variance", Gaussian(mean.test, factor * scale.test), mean, scale)

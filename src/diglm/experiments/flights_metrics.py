@@ -94,21 +94,28 @@ class StudentT(Predictive):
 
 @dataclass(frozen=True)
 class GaussianMixture(Predictive):
-    """An equal mixture of Gaussians: `means` and `sds` have a row for each component."""
+    """A mixture of Gaussians: all fields have a row for each component; equal without `shares`."""
 
     means: np.ndarray
     sds: np.ndarray
+    shares: np.ndarray | None = None
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The share of each component in each row."""
+        equal = np.full(self.means.shape, 1.0 / len(self.means))
+        return equal if self.shares is None else self.shares
 
     @property
     def mean(self) -> np.ndarray:
-        return self.means.mean(axis=0)
+        return np.sum(self.weights * self.means, axis=0)
 
     def log_prob(self, y: np.ndarray) -> np.ndarray:
         each = _log_normal((y - self.means) / self.sds) - np.log(self.sds)
-        return special.logsumexp(each, axis=0) - math.log(len(self.means))
+        return special.logsumexp(each, axis=0, b=self.weights)
 
     def cdf(self, y: np.ndarray) -> np.ndarray:
-        return special.ndtr((y - self.means) / self.sds).mean(axis=0)
+        return np.sum(self.weights * special.ndtr((y - self.means) / self.sds), axis=0)
 
     def quantile(self, q: float) -> np.ndarray:
         """By bisection between the components' own quantiles, which enclose the mixture's."""
@@ -122,13 +129,16 @@ class GaussianMixture(Predictive):
 
     def crps(self, y: np.ndarray) -> np.ndarray:
         """Mean distance of y to a draw, less half of that between two draws; all pairs summed."""
-        n = len(self.means)
+        n, weights = len(self.means), self.weights
         between = sum(
-            _mean_distance(self.means[i] - self.means[j], np.hypot(self.sds[i], self.sds[j]))
+            weights[i]
+            * weights[j]
+            * _mean_distance(self.means[i] - self.means[j], np.hypot(self.sds[i], self.sds[j]))
             for i in range(n)
             for j in range(n)
         )
-        return _mean_distance(y - self.means, self.sds).mean(axis=0) - 0.5 * between / n**2
+        to_y = np.sum(weights * _mean_distance(y - self.means, self.sds), axis=0)
+        return to_y - 0.5 * between
 
 
 def scores(predictive: Predictive, y: np.ndarray, y_train: np.ndarray) -> dict[str, float]:

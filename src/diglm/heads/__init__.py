@@ -32,6 +32,7 @@ from diglm.heads.gaussian import (
 )
 from diglm.heads.glm import GLMHead
 from diglm.heads.links import LINKS, Link, get_link
+from diglm.heads.mixture import GaussianMixture, MixtureFamily, MixtureHead
 from diglm.heads.positive import GammaFamily, GammaHead
 from diglm.heads.responses import (
     Bernoulli,
@@ -47,6 +48,7 @@ HEADS: dict[str, Callable[..., GLMHead]] = {
     "gaussian": GaussianHead,
     "heteroscedastic": HeteroscedasticHead,
     "student_t": StudentTHead,
+    "mixture": MixtureHead,
     "bernoulli": BernoulliHead,
     "categorical": CategoricalHead,
     "poisson": PoissonHead,
@@ -82,9 +84,12 @@ __all__ = [
     "Gaussian",
     "GaussianFamily",
     "GaussianHead",
+    "GaussianMixture",
     "HeteroscedasticFamily",
     "HeteroscedasticHead",
     "Link",
+    "MixtureFamily",
+    "MixtureHead",
     "NegativeBinomial",
     "NegativeBinomialFamily",
     "NegativeBinomialHead",

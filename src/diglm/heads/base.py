@@ -106,7 +106,7 @@ class AbstractFamily(eqx.Module):
     link: eqx.AbstractVar[str]
     links: eqx.AbstractClassVar[tuple[str, ...]]
     n_predictors: eqx.AbstractVar[int]
-    spreads: eqx.AbstractClassVar[tuple[int, ...]]
+    spreads: eqx.AbstractVar[tuple[int, ...]]
 
     def __check_init__(self):
         if self.link not in self.links:

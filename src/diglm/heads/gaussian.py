@@ -15,7 +15,7 @@ from diglm.heads.special import limit
 from diglm.types import Scalar
 
 # Spreads within [sd / 1000, 10 sd] of the target's own: variances within [1e-6, 1e2] times.
-_LOG_SD_BELOW, _LOG_SD_ABOVE = 6.907755278982137, 2.302585092994046
+LOG_SD_BELOW, LOG_SD_ABOVE = 6.907755278982137, 2.302585092994046
 _DF_LOW, _DF_HIGH = 2.1, 200.0  # above two the variance exists; at 200 it is all but Gaussian
 
 
@@ -36,8 +36,8 @@ class GaussianFamily(AbstractFamily):
         return Gaussian(eta[0], jnp.exp(limit(self.log_scale())))
 
     def start(self, ys: Array, weights: Array) -> Start:
-        loc, low, high, log_sd = _real_start(ys, weights)
-        log_scale = Bounded(log_sd, log_sd - _LOG_SD_BELOW, log_sd + _LOG_SD_ABOVE)
+        loc, low, high, log_sd = real_start(ys, weights)
+        log_scale = Bounded(log_sd, log_sd - LOG_SD_BELOW, log_sd + LOG_SD_ABOVE)
         return Start(GaussianFamily(log_scale), loc[None], low[None], high[None])
 
     def calibration(self, factor: ArrayLike) -> tuple["GaussianFamily", ArrayLike, ArrayLike]:
@@ -56,12 +56,12 @@ class HeteroscedasticFamily(AbstractFamily):
         return Gaussian(eta[0], jnp.exp(limit(0.5 * eta[1])))
 
     def start(self, ys: Array, weights: Array) -> Start:
-        loc, low, high, log_sd = _real_start(ys, weights)
+        loc, low, high, log_sd = real_start(ys, weights)
         return Start(
             self,
             jnp.stack([loc, 2 * log_sd]),
-            jnp.stack([low, 2 * (log_sd - _LOG_SD_BELOW)]),
-            jnp.stack([high, 2 * (log_sd + _LOG_SD_ABOVE)]),
+            jnp.stack([low, 2 * (log_sd - LOG_SD_BELOW)]),
+            jnp.stack([high, 2 * (log_sd + LOG_SD_ABOVE)]),
         )
 
     def calibration(
@@ -98,20 +98,20 @@ class StudentTFamily(AbstractFamily):
         return StudentT(self.df, eta[0], jnp.exp(limit(eta[1])))
 
     def start(self, ys: Array, weights: Array) -> Start:
-        loc, low, high, log_sd = _real_start(ys, weights)
+        loc, low, high, log_sd = real_start(ys, weights)
         log_scale = log_sd + 0.5 * jnp.log1p(-2 / self.df)  # the variance is that of y
         return Start(
             self,
             jnp.stack([loc, log_scale]),
-            jnp.stack([low, log_sd - _LOG_SD_BELOW]),
-            jnp.stack([high, log_sd + _LOG_SD_ABOVE]),
+            jnp.stack([low, log_sd - LOG_SD_BELOW]),
+            jnp.stack([high, log_sd + LOG_SD_ABOVE]),
         )
 
     def calibration(self, factor: ArrayLike) -> tuple["StudentTFamily", ArrayLike, ArrayLike]:
         return self, 1.0, jnp.log(jnp.stack([jnp.ones_like(factor), factor]))
 
 
-def _real_start(ys: Array, weights: Array) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+def real_start(ys: Array, weights: Array) -> tuple[Scalar, Scalar, Scalar, Scalar]:
     """Mean, bounds one range beyond the targets, and log standard deviation."""
     y = marginal(ys.astype(weights.dtype), weights)
     extent = jnp.where(y.high > y.low, y.high - y.low, y.sd)

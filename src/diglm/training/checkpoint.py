@@ -42,8 +42,9 @@ class Checkpoints:
 
     def __init__(self, folder: str | Path, run: dict[str, Any]):
         self.folder = Path(folder).resolve()
-        self._manager = _manager(self.folder / "states")
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._claim(json.loads(json.dumps(run)))
+        self._manager = _manager(self.folder / "states")
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -115,14 +116,24 @@ class Checkpoints:
                 temporary.write_text(json.dumps(run, indent=2))
                 temporary.replace(path)
             return
-        before = json.loads(path.read_text())
-        changed = sorted(k for k in before.keys() | run.keys() if before.get(k) != run.get(k))
-        if changed:
-            listed = "; ".join(f"{k} was {before.get(k)!r}, now {run.get(k)!r}" for k in changed)
+        if changed := _changes(json.loads(path.read_text()), run):
             raise ValueError(
-                f"The checkpoint folder {self.folder} belongs to another run: {listed}. Use "
+                f"The checkpoint folder {self.folder} belongs to another run: "
+                f"{'; '.join(changed)}. Use "
                 "another folder, or delete this one to start afresh."
             )
+
+
+def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What differs between two descriptions, entry by entry."""
+    changed = []
+    for name in sorted(before.keys() | now.keys()):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            changed += _changes(old, new)
+        elif old != new:
+            changed.append(f"{name} was {old!r}, now {new!r}")
+    return changed
 
 
 def _manager(folder: Path) -> Any:

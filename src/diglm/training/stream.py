@@ -84,15 +84,17 @@ def fit_stream(
     elif checked is not None:  # the starting model is the first candidate for the best
         state, _, _ = end_epoch((shared, *ending), state, sums)
         sums = layout.replicate(Sums.zero(jnp.result_type(float)))
-    result.stopped = stop_reason(state, settings, plan.n_steps) if position.epoch > 0 else None
+    # Asked where the uninterrupted run asked: at the ends of epochs.
+    at_end = position.epoch > 0 and position.chunk == 0
+    result.stopped = stop_reason(state, settings, plan.n_steps) if at_end else None
 
     def keep() -> None:
         if checkpoints is not None:
             step = position.epoch * plan.n_steps + position.chunk * plan.steps_per_chunk
             checkpoints.save(step, Saved((state, sums), position, result.history))
 
-    own = np.array_split(np.arange(plan.n_shards), layout.n_processes)[layout.process].tolist()
-    unsaved, rows_done = 0, 0
+    own = own_shards(plan.n_shards, layout.n_processes, layout.process)
+    unsaved = 0
     with (
         read_chunks(
             plan,
@@ -102,7 +104,8 @@ def fit_stream(
             start=position,
             stop_epoch=settings.n_epochs,
         ) as chunks,
-        _noting_sigterm() as asked_to_stop,
+        _noting_sigterm(wanted=checkpoints is not None) as asked_to_stop,
+        layout.working_together(),
     ):
         while result.stopped is None and position.epoch < settings.n_epochs:
             chunk = next(chunks)
@@ -111,7 +114,7 @@ def fit_stream(
             key = _chunk_key(plan.seed, chunk.epoch, chunk.index)
             fixed = (shared, rows, *layout.replicate((n_steps, key)))
             state, sums = jax.block_until_ready(run_chunk(fixed, state, sums))
-            unsaved, rows_done = unsaved + chunk.n_steps, rows_done + rows.weight[0].size
+            unsaved += chunk.n_steps
             position = Position(chunk.epoch, chunk.index + 1)
             if position.chunk == plan.n_chunks:
                 state, terms, verdict = end_epoch((shared, *ending), state, sums)
@@ -126,10 +129,12 @@ def fit_stream(
             if progress is not None:
                 progress(record)
             finished = result.stopped is not None or position.epoch == settings.n_epochs
-            if unsaved >= save_every or asked_to_stop.is_set() or finished:
+            # The signal reaches processes at different chunks, and all must write the same state.
+            ending_early = checkpoints is not None and layout.any(asked_to_stop.is_set())
+            if unsaved >= save_every or ending_early or finished:
                 keep()
                 unsaved = 0
-            if asked_to_stop.is_set() and not finished:
+            if ending_early and not finished:
                 raise SystemExit(128 + signal.SIGTERM)
         result.waited = chunks.waited
     result.stopped = result.stopped or "epochs"
@@ -143,6 +148,11 @@ def fit_stream(
     result.skipped_steps = int(state.skipped)
     result.seconds = time.perf_counter() - started
     return result
+
+
+def own_shards(n_shards: int, n_processes: int, process: int) -> list[int]:
+    """The shards that a process reads: as many as any other, side by side."""
+    return np.array_split(np.arange(n_shards), n_processes)[process].tolist()
 
 
 def _padded(rows: Batch, n_steps: int) -> Batch:
@@ -162,11 +172,12 @@ def _chunk_key(seed: int, epoch: int, chunk: int) -> Key:
 
 
 @contextmanager
-def _noting_sigterm() -> Iterator[threading.Event]:
+def _noting_sigterm(*, wanted: bool) -> Iterator[threading.Event]:
     """An event that SIGTERM sets, so that the run is kept before the process ends."""
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked  # only the main thread may handle signals
+    # Only the main thread may handle signals; a run that is not kept ends at once, as ever.
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield asked
         return
     before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
     try:

@@ -1,0 +1,276 @@
+r"""One model trained under several weights $\lambda$ of log p(x), side by side.
+
+Only $\lambda$ differs between the runs: the start, the rows, their order and all noise are shared.
+So the states are stacked and the epoch is mapped over them, and what `fit` does for one model
+becomes one compiled program for all. Rows are gathered once, and an operation's fixed cost is paid
+once for all models. A CPU runs such a loop on one core, so there the models are dealt out, evenly,
+to the cores.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from diglm.compiling import jit_loop
+from diglm.hybrid import Hybrid
+from diglm.objectives.joint import JointObjective, Terms
+from diglm.training.loop import (
+    FitResult,
+    _epoch_key,
+    bucket,
+    epoch_record,
+    pad,
+    stop_reason,
+    validation_offsets,
+)
+from diglm.training.progress import Progress, Record
+from diglm.training.settings import Schedule, Settings
+from diglm.training.step import Shared, State, _end_epoch, restore, take_steps
+from diglm.types import Batch, Key
+
+
+class Common(NamedTuple):
+    """What all models read in every epoch."""
+
+    shared: Shared
+    rows: Batch
+    validation: Batch | None
+    offsets: Float[Array, "n dim"] | None
+    batch_size: int
+
+
+class Turn(NamedTuple):
+    """What all models read in one epoch: the order of the rows, how many steps, the noise."""
+
+    order: Int[Array, " slots"]
+    n_steps: Int[Array, ""]
+    key: Key
+
+
+@jit_loop
+def run_epoch_together(
+    fixed: tuple[Common, Turn, Float[Array, " models"]],
+    states: State,
+    active: Bool[Array, " models"],
+) -> tuple[State, Terms, Terms | None]:
+    """`run_epoch` for stacked states, one lambda each; a state that is not active stays as it is.
+
+    Stopped models are computed along, since the program has one shape, but keep what they had: the
+    best weights at the epoch where a fit of their own would have ended.
+    """
+    (shared, rows, validation, offsets, batch_size), turn, weights = fixed
+
+    def batch_at(i: Array) -> Batch:
+        picked = jax.lax.dynamic_slice_in_dim(turn.order, i * batch_size, batch_size)
+        return jax.tree.map(lambda column: column[picked], rows)
+
+    def one(state: State, weight: Array, is_active: Array) -> tuple[State, Terms, Terms | None]:
+        objective = eqx.tree_at(lambda o: o.generative_weight, shared.objective, weight)
+        own = shared._replace(objective=objective)
+        after, sums = take_steps(own, state, batch_at, turn.n_steps, turn.key)
+        after, terms, checked = _end_epoch(own, validation, offsets, after, sums)
+        kept = jax.tree.map(lambda new, old: jnp.where(is_active, new, old), after, state)
+        return kept, terms, checked
+
+    return jax.vmap(one)(states, weights, active)
+
+
+@dataclass(eq=False)
+class _Group:
+    """Models that train as one program: their numbers, lambdas, stacked states, who still runs."""
+
+    members: np.ndarray
+    weights: Array
+    states: State
+    active: np.ndarray
+
+    def advance(self, common: Common, turn: Turn) -> tuple[Terms, Terms | None]:
+        """One epoch of all members; their terms, as NumPy arrays."""
+        self.states, *told = run_epoch_together(
+            (common, turn, self.weights), self.states, jnp.asarray(self.active)
+        )
+        return jax.device_get(tuple(told))
+
+    def alone(self, place: int) -> State:
+        """The state of one member."""
+        return jax.tree.map(lambda leaf: leaf[place], self.states)
+
+
+def fit_together(
+    model: Hybrid,
+    rows: Batch,
+    *,
+    objective: JointObjective,
+    generative_weights: Sequence[float],
+    validation: Batch | None = None,
+    settings: Settings | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[FitResult]:
+    """What `fit` gives with each weight in turn, up to rounding, from one run.
+
+    Args:
+        model: from which all set out.
+        rows: NumPy arrays; rows of weight zero are never drawn.
+        objective: what is minimised, but for its `generative_weight`.
+        generative_weights: the lambdas, one a model.
+        validation: rows on which each model's best epoch is chosen.
+        settings: lengths and rates.
+        seed: of the order of the rows and of all noise.
+        progress: told of every epoch, with means over the models that still train.
+    """
+    settings = Settings() if settings is None else settings
+    started = time.perf_counter()
+    common, turns = _prepare(model, rows, objective, validation, settings, seed)
+    groups = _groups(model, generative_weights)
+    results = [FitResult(model) for _ in generative_weights]
+    with ThreadPoolExecutor(len(groups)) as pool:
+        for n_turns, (epoch, turn) in enumerate(turns):
+            running = [group for group in groups if np.any(group.active)]
+            if not running:
+                break
+            told = _advance(pool, running, common, turn, first=n_turns == 0)
+            if epoch < 0:
+                continue
+            records = []
+            for group, (terms, checked) in zip(running, told, strict=True):
+                records += _note(group, results, epoch, started, terms, checked)
+                _stop_exhausted(group, results, settings, int(turn.n_steps), checked is not None)
+            if progress is not None:
+                progress(_mean_record(epoch, records))
+    for group in groups:
+        _finish(group, model, results, generative_weights, time.perf_counter() - started)
+    return results
+
+
+def _prepare(
+    model: Hybrid,
+    rows: Batch,
+    objective: JointObjective,
+    validation: Batch | None,
+    settings: Settings,
+    seed: int,
+) -> tuple[Common, Iterator[tuple[int, Turn]]]:
+    """What the models share, with the sizes, the orders and the keys of `fit`."""
+    used = np.flatnonzero(rows.weight > 0)
+    if len(used) == 0:
+        raise ValueError("No training row has a positive weight. Check sample_weight.")
+    batch_size = min(settings.batch_size, bucket(len(used), smallest=8))
+    n_steps = -(-len(used) // batch_size)
+    checked_rows = None
+    if validation is not None and len(validation.weight) > 0:
+        checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
+    common = Common(
+        Shared(model, objective, Schedule.of(settings, n_steps * settings.n_epochs)),
+        jax.tree.map(jnp.asarray, pad(rows, bucket(len(rows.weight)))),
+        checked_rows,
+        validation_offsets(model),
+        batch_size,
+    )
+
+    def turns() -> Iterator[tuple[int, Turn]]:
+        rng = np.random.default_rng(seed)
+        slots = bucket(n_steps * batch_size + batch_size)
+        # Epoch -1 takes no step: the starting model is the first candidate for the best.
+        for epoch in range(-1 if checked_rows is not None else 0, settings.n_epochs):
+            order = np.zeros(slots, np.int32)
+            order[: n_steps * batch_size] = np.resize(rng.permutation(used), n_steps * batch_size)
+            steps = jnp.asarray(n_steps if epoch >= 0 else 0, jnp.int32)
+            yield epoch, Turn(jnp.asarray(order), steps, _epoch_key(seed, epoch + 1))
+
+    return common, turns()
+
+
+def _groups(model: Hybrid, generative_weights: Sequence[float]) -> list[_Group]:
+    """Models dealt out to the cores of a CPU; an accelerator takes all of them at once."""
+    n_models = len(generative_weights)
+    n_groups = min(n_models, os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    start, weights = State.start(model), np.asarray(generative_weights, jnp.result_type(float))
+
+    def group(members: np.ndarray) -> _Group:
+        n = len(members)
+        states = jax.tree.map(lambda leaf: jnp.stack([leaf] * n), start)
+        return _Group(members, jnp.asarray(weights[members]), states, np.ones(n, bool))
+
+    return [group(members) for members in np.array_split(np.arange(n_models), n_groups)]
+
+
+def _advance(
+    pool: ThreadPoolExecutor, groups: list[_Group], common: Common, turn: Turn, *, first: bool
+) -> list[tuple[Terms, Terms | None]]:
+    """One epoch of every group, each on a core of its own."""
+    told = {}
+    if first:  # groups of one size share a program, which one of them compiles for the others
+        leading = {len(group.members): group for group in groups}.values()
+        told = {group: pool.submit(group.advance, common, turn) for group in leading}
+        wait(told.values())
+    rest = [group for group in groups if group not in told]
+    told |= {group: pool.submit(group.advance, common, turn) for group in rest}
+    return [told[group].result() for group in groups]
+
+
+def _note(
+    group: _Group,
+    results: list[FitResult],
+    epoch: int,
+    started: float,
+    terms: Terms,
+    checked: Terms | None,
+) -> list[Record]:
+    """Add the epoch to the history of the members that still train."""
+    records = []
+    for place in np.flatnonzero(group.active):
+        own, own_checked = jax.tree.map(lambda column, i=place: column[i], (terms, checked))
+        records.append(epoch_record(epoch, started, own, own_checked))
+        results[group.members[place]].history.append(records[-1])
+    return records
+
+
+def _stop_exhausted(
+    group: _Group, results: list[FitResult], settings: Settings, n_steps: int, checked: bool
+) -> None:
+    """Stop the members that a fit of their own would stop after this epoch."""
+
+    def counters(states: State) -> tuple[Array, Array]:
+        return states.bad_run, states.epochs_since_best
+
+    counts = jax.device_get(counters(group.states))
+    for place in np.flatnonzero(group.active):
+        counted = eqx.tree_at(counters, group.states, tuple(count[place] for count in counts))
+        reason = stop_reason(counted, settings, n_steps, checked=checked)
+        if reason is not None:
+            group.active[place] = False
+            results[group.members[place]].stopped = reason
+
+
+def _mean_record(epoch: int, records: list[Record]) -> Record:
+    mean: Record = {name: float(np.mean([r[name] for r in records])) for name in records[0]}
+    return mean | {"epoch": epoch}
+
+
+def _finish(
+    group: _Group,
+    model: Hybrid,
+    results: list[FitResult],
+    generative_weights: Sequence[float],
+    seconds: float,
+) -> None:
+    for place, member in enumerate(group.members):
+        state, result = group.alone(place), results[member]
+        if not np.isfinite(float(state.best_loss)):
+            raise FloatingPointError(
+                f"Training with lambda = {generative_weights[member]:g} never reached a finite "
+                "loss, so there is no model to keep. Leave that weight out, try a smaller "
+                "learning_rate, or look for extreme values in the data."
+            )
+        result.model = restore(model, state.best, state.best_fixed)
+        result.skipped_steps, result.seconds = int(state.skipped), seconds
