@@ -1,13 +1,16 @@
-"""Write the measured numbers into README.md, from the files in results/.
+"""Write the measured numbers into README.md and the pages of docs/, from the files in results/.
 
     python docs/numbers.py
 
-Each block between `<!-- numbers: NAME -->` and `<!-- end -->` is made anew from results/NAME.json;
-a test checks that the README holds what the files say.
+Each block between `<!-- numbers: NAME -->` and `<!-- end -->` is made anew from results/NAME.json,
+or from the folder of results that its writer reads; a test checks that the pages hold what the
+files say.
 """
 
+import ast
 import json
 import re
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,20 +61,104 @@ def digits(result: dict) -> str:
     return "\n".join(lines)
 
 
-WRITERS: dict[str, Callable[[dict], str]] = {"tables": tables, "speed": speed, "digits": digits}
+def flights(split: str) -> str:
+    """All methods of the flight-delay study on one split, in order of NLL; the best in bold."""
+    found = {}
+    for path in sorted((ROOT / "results" / "flights").glob(f"*-{split}-*.json")):
+        result = json.loads(path.read_text())
+        kind, name = path.stem.split(f"-{split}-")
+        if "-rows" not in name:
+            found["diglm: " + name if kind == "hybrid" else name] = result
+    keys = ("rmse", "nll", "crps")
+    best = {key: min(result["metrics"][key] for result in found.values()) for key in keys}
+    lines = [
+        "| method | RMSE | NLL | CRPS | in the 90 % interval | wild | seconds |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, result in sorted(found.items(), key=lambda item: item[1]["metrics"]["nll"]):
+        metrics = result["metrics"]
+        cells = [
+            f"**{metrics[key]:.{digits}f}**"
+            if metrics[key] == best[key]
+            else f"{metrics[key]:.{digits}f}"
+            for key, digits in zip(keys, (2, 3, 2), strict=True)
+        ]
+        seconds = metrics.get("fit_seconds", result["seconds"])
+        cells += [f"{metrics['coverage_90']:.1%}", str(metrics["wild"]), f"{seconds:.0f}"]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def uci() -> str:
+    """NLL on the UCI tables, mean over splits and its standard error; RMSE in brackets."""
+    published = _published()
+    lines, names = [], []
+    for path in sorted((ROOT / "results" / "uci").glob("*.json")):
+        result = json.loads(path.read_text())
+        names = names or list(result["metrics"])
+        cells = []
+        for numbers in (result["metrics"][name] for name in names):
+            nll, rmse = numbers["nll"], numbers["rmse"]
+            error = statistics.stdev(nll) / len(nll) ** 0.5 if len(nll) > 1 else float("nan")
+            cells.append(f"{statistics.mean(nll):.2f} ± {error:.2f} ({statistics.mean(rmse):.3g})")
+        for rows in published.values():
+            rmse, _, nll, spread = rows[path.stem]
+            cells.append(f"{nll:.2f} ± {spread:.2f} ({rmse:.3g})")
+        lines.append(f"| {path.stem} ({result['config']['splits']}) | " + " | ".join(cells) + " |")
+    titles = [*names, *(f"{name}, published" for name in published)]
+    head = ["| table (splits) | " + " | ".join(titles) + " |", "|---|" + "---:|" * len(titles)]
+    return "\n".join(head + lines)
+
+
+def _published() -> dict[str, dict[str, tuple[float, ...]]]:
+    """The published numbers, read without importing the package and what it needs."""
+    tree = ast.parse((ROOT / "src" / "diglm" / "experiments" / "uci.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PUBLISHED":
+            return ast.literal_eval(node.value)
+    raise LookupError("PUBLISHED is not in experiments/uci.py")
+
+
+def growth() -> str:
+    """Cost of the paper's recipe against the number of rows, one epoch each."""
+    found = []
+    for path in (ROOT / "results" / "flights").glob("hybrid-all-paper-rows*.json"):
+        found.append(json.loads(path.read_text())["metrics"])
+    lines = [
+        "| training rows | training, s | per million rows | waiting for the disk, s | memory |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    for metrics in sorted(found, key=lambda m: m["train_rows"]):
+        lines.append(
+            f"| {metrics['train_rows']:,} | {metrics['train_seconds']:.1f} | "
+            f"{metrics['seconds_per_million_rows']:.2f} | {metrics['waited_seconds']:.1f} | "
+            f"{metrics['peak_memory_gib']:.2f} GiB |"
+        )
+    return "\n".join(lines)
+
+
+def _from_file(name: str, write: Callable[[dict], str]) -> Callable[[], str]:
+    return lambda: write(json.loads((ROOT / "results" / f"{name}.json").read_text()))
+
+
+WRITERS: dict[str, Callable[[], str]] = {
+    "tables": _from_file("tables", tables),
+    "speed": _from_file("speed", speed),
+    "digits": _from_file("digits", digits),
+    "flights_700k": lambda: flights("700k"),
+    "flights_all": lambda: flights("all"),
+    "flights_growth": growth,
+    "uci": uci,
+}
+PAGES = ("README.md", "docs/flights.md", "docs/uci.md")
 
 
 def render(text: str) -> str:
     """The text with every block made anew."""
-
-    def block(found: re.Match) -> str:
-        name = found[2]
-        result = json.loads((ROOT / "results" / f"{name}.json").read_text())
-        return f"{found[1]}{WRITERS[name](result)}\n{found[3]}"
-
-    return BLOCK.sub(block, text)
+    return BLOCK.sub(lambda found: f"{found[1]}{WRITERS[found[2]]()}\n{found[3]}", text)
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(render(readme.read_text()))
+    for page in PAGES:
+        path = ROOT / page
+        path.write_text(render(path.read_text()))

@@ -15,6 +15,12 @@ import jax
 import jaxtyping
 import pytest
 
+# Workers of one run share what they compile, and so does the next run.
+CACHE = Path(__file__).parent.parent / ".pytest_cache" / "programs"
+jax.config.update("jax_compilation_cache_dir", str(CACHE))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -1,4 +1,4 @@
-"""The README says what runs and what was measured."""
+"""The pages say what runs and what was measured."""
 
 import importlib.util
 import os
@@ -17,8 +17,9 @@ def numbers():
     return module
 
 
-def test_measured_numbers_in_the_readme_are_those_in_results():
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("page", numbers().PAGES)
+def test_measured_numbers_are_those_in_results(page):
+    text = (ROOT / page).read_text()
     assert text == numbers().render(text), "run: python docs/numbers.py"
 
 

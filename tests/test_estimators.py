@@ -481,3 +481,38 @@ def test_the_same_seed_gives_the_same_model(moons):
     first, second = (HybridClassifier(**TINY).fit(X, y) for _ in range(2))
     assert np.array_equal(first.predict_proba(X), second.predict_proba(X))
     assert first.threshold_ == second.threshold_
+
+
+def test_a_mixture_predicts_a_skewed_target_by_its_mean_and_its_shape():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    y = x[:, 0] + rng.exponential(np.exp(0.3 * x[:, 1]))
+    tiny = dict(n_blocks=2, width=8, depth=1, n_epochs=30, random_state=0, verbose=False)
+    model = HybridRegressor("linear", head="mixture", **tiny).fit(x, y)
+    dist = model.predict_dist(x)
+    at = np.linspace(-60.0, 80.0, 40_001)
+    at = at[::8]
+    density = np.exp([dist.log_prob(np.full(len(x), place)) for place in at])
+    np.testing.assert_allclose(np.trapezoid(density, at, axis=0), 1.0, atol=2e-3)
+    np.testing.assert_allclose(
+        np.trapezoid(density * at[:, None], at, axis=0), dist.mean, atol=0.01
+    )
+    np.testing.assert_allclose(dist.cdf(dist.quantile(0.3)), 0.3, atol=1e-9)
+    drawn = dist.sample(0, 4_000)
+    error = 5 * dist.std / np.sqrt(len(drawn))
+    assert np.mean(np.abs(drawn.mean(axis=0) - dist.mean) < error) > 0.99
+    symmetric = HybridRegressor("linear", head="heteroscedastic", **tiny).fit(x, y)
+    assert dist.log_prob(y).mean() > symmetric.predict_dist(x).log_prob(y).mean() + 0.05
+    with pytest.raises(ValueError, match="not a linear predictor"):
+        model.counterfactual(x[:1], 2.0)
+
+
+def test_no_row_is_predicted_with_more_certainty_than_training_rows():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 1))
+    y = x[:, 0] + np.exp(x[:, 0]) * rng.normal(size=600)  # ever surer to the left
+    model = HybridRegressor("linear", head="heteroscedastic", random_state=0, verbose=False)
+    model.fit(x, y)
+    least = model.predict(x, return_std=True)[1].min()
+    far = model.predict(np.array([[-50.0], [-1e6]]), return_std=True)[1]
+    assert np.all(far >= 0.999 * least) and least > 0.01

@@ -15,18 +15,10 @@ EXPECTED = {"check_sample_weight_equivalence_on_dense_data": SAMPLED}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 
 
-@parametrize_with_checks(
-    [HybridClassifier("linear", **TINY), HybridRegressor("linear", **TINY)],
-    expected_failed_checks=lambda estimator: EXPECTED,
-)
-def test_linear_flows_keep_scikit_learns_contract(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow  # the same checks through couplings, whose programs take longer to compile
+@pytest.mark.slow
 @parametrize_with_checks(
     [HybridClassifier(**TINY), HybridRegressor(**TINY)],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
-def test_couplings_keep_scikit_learns_contract(estimator, check):
+def test_estimators_keep_scikit_learns_contract(estimator, check):
     check(estimator)

@@ -2,7 +2,6 @@
 
 import math
 import numbers
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -97,10 +96,10 @@ class Sweep:
 
 
 def sweep(
-    estimator: AbstractHybridEstimator,
+    estimator: Any,
     X: Any,
     y: Any,
-    generative_weight: Sequence[float] = (0.0, 0.01, 0.1, 1.0, 10.0),
+    generative_weight: Any = (0.0, 0.01, 0.1, 1.0, 10.0),
     *,
     X_test: Any = None,
     y_test: Any = None,

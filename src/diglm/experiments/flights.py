@@ -9,6 +9,7 @@ that is killed resumes when it is called again. `--rows` and `--repeat` measure 
 """
 
 import argparse
+import json
 import os
 import resource
 import sys
@@ -37,6 +38,7 @@ from diglm.experiments.flights_protocol import (
     load_split,
     require,
 )
+from diglm.report.figures import new_figure, shift_histogram
 from diglm.report.results import write_result
 
 ROW_GROUP = 131_072
@@ -217,6 +219,18 @@ def _histogram(train: np.ndarray, test: np.ndarray) -> dict[str, list[float]]:
     return {"edges": edges.tolist(), "train": counts[0], "test": counts[1]}
 
 
+def draw(out: Path, path: Path, recipe: str = "ours") -> None:
+    """The histograms of log p(x) on both splits, from the results in `out`."""
+    figure, axes = new_figure(9.0, 3.2, len(SPLITS))
+    titles = {"700k": "first 700,000 rows", "all": "all rows"}
+    for one, split in zip(axes, SPLITS, strict=True):
+        metrics = json.loads((out / f"hybrid-{split}-{recipe}.json").read_text())["metrics"]
+        shift_histogram(one, **metrics["histogram"], shift=metrics["log_px_shift"])
+        one.set_title(titles[split], loc="left")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -229,7 +243,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="train on the last so many training rows only")
     parser.add_argument("--repeat", type=int, default=1, help="write the training rows many times")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--figure", type=Path, help="draw the figure from --out instead of fitting")
     options = parser.parse_args()
+    if options.figure is not None:
+        draw(options.out, options.figure)
+        return
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "diglm" / "flights"
     try:
         metrics = run(

@@ -45,7 +45,7 @@ class GaussianMixture(AbstractResponse):
     def entropy(self) -> Float[Array, "*batch"]:
         """By Gauss-Hermite quadrature in each component; to about 1e-4 nats."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(_QUADRATURE)
-        nodes = jnp.asarray(nodes, self.locs.dtype)
+        nodes = jnp.asarray(nodes, self.locs.dtype).reshape((1,) * self.locs.ndim + (-1,))
         weights = jnp.asarray(weights / weights.sum(), self.locs.dtype)
         places = jnp.moveaxis(
             self.locs[..., None] + self.scales[..., None] * nodes, (-2, -1), (0, 1)
@@ -130,7 +130,7 @@ def _shares(
     total = jnp.sum(weights)
     below = (jnp.cumsum(weights) - 0.5 * weights) / jnp.where(total > 0, total, 1)
     part = jnp.clip((below * k).astype(jnp.int32), 0, k - 1)
-    here = jnp.where(part[None, :] == jnp.arange(k)[:, None], weights[None, :], 0)
+    here = jnp.where(part[None, :] == jnp.arange(k, dtype=part.dtype)[:, None], weights[None, :], 0)
     held = jnp.maximum(jnp.sum(here, axis=1), jnp.finfo(ys.dtype).tiny)
     means = here @ ys / held
     apart = jnp.square(ys[None, :] - means[:, None])

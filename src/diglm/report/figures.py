@@ -42,6 +42,17 @@ def new_figure(width: float, height: float, n_columns: int = 1) -> tuple[Any, li
     return figure, axes
 
 
+def shift_histogram(
+    axes: Axes, edges: Sequence[float], train: Sequence[float], test: Sequence[float], shift: float
+) -> None:
+    """Densities of log p(x) for training and later rows, with the move of the mean named."""
+    axes.stairs(train, edges, fill=True, color=LIGHT, label="training rows")
+    axes.stairs(test, edges, color=WARM, linewidth=1.8, label=f"test rows, {shift:+.2f} nats")
+    axes.set_xlabel("log p(x)")
+    axes.set_ylabel("density")
+    axes.legend(frameon=False, loc="upper left")
+
+
 def log_density_histogram(
     axes: Axes, groups: Mapping[str, Float[np.ndarray, " _"]], threshold: float
 ) -> None:

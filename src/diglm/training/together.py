@@ -239,13 +239,14 @@ def _stop_exhausted(
     group: _Group, results: list[FitResult], settings: Settings, n_steps: int, checked: bool
 ) -> None:
     """Stop the members that a fit of their own would stop after this epoch."""
-
-    def counters(states: State) -> tuple[Array, Array]:
-        return states.bad_run, states.epochs_since_best
-
-    counts = jax.device_get(counters(group.states))
+    states = group.states
+    counts = jax.device_get((states.bad_run, states.epochs_since_best))
     for place in np.flatnonzero(group.active):
-        counted = eqx.tree_at(counters, group.states, tuple(count[place] for count in counts))
+        counted = eqx.tree_at(
+            lambda s: (s.bad_run, s.epochs_since_best),
+            states,
+            tuple(count[place] for count in counts),
+        )
         reason = stop_reason(counted, settings, n_steps, checked=checked)
         if reason is not None:
             group.active[place] = False
