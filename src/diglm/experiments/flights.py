@@ -94,7 +94,7 @@ class Recipe:
 RECIPES = {
     "paper": Recipe("realnvp", "heteroscedastic", 10, 100, 1e-3),
     "paper-student-t": Recipe("realnvp", "student_t", 10, 100, 1e-3),
-    "ours": Recipe("coupling", "mixture", 10, 512, 3e-3, width=64, depth=2),
+    "ours": Recipe("coupling", "mixture", 10, 512, 3e-3, width=64, depth=2, generative_weight=0.3),
     "ours-spline": Recipe("spline", "mixture", 3, 512, 3e-3, width=64, depth=2),
 }
 
