@@ -42,7 +42,8 @@ def jit_loop(function: Function) -> Function:
 
     @functools.cache
     def compiled() -> Callable:
-        return eqx.filter_jit(function, donate="all-except-first", compiler_options=known_options())
+        options: dict[str, Any] = {"compiler_options": known_options()}
+        return eqx.filter_jit(function, donate="all-except-first", **options)
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:

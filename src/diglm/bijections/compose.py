@@ -125,9 +125,10 @@ class Scan(AbstractBijection):
             xs, log_dets, block = block.forward_batch(xs, key=block_key, start=start)
             return (xs, total + log_dets), eqx.filter(block, eqx.is_array)
 
-        carry, arrays = self._scan(step, (xs, jnp.zeros(xs.shape[0], xs.dtype)), key=key)
+        start_at = (xs, jnp.zeros(xs.shape[0], xs.dtype))
+        (zs, total), arrays = self._scan(step, start_at, key=key)
         blocks = eqx.combine(arrays, self.blocks)
-        return *carry, eqx.tree_at(lambda scan: scan.blocks, self, blocks)
+        return zs, total, eqx.tree_at(lambda scan: scan.blocks, self, blocks)
 
     def _scan(self, step, carry, *, key: Key | None = None, reverse: bool = False):
         arrays, static = eqx.partition(self.blocks, eqx.is_array)

@@ -76,6 +76,7 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
     model_: Hybrid
     reject_rule_: RejectRule
     history_: list[dict[str, float | int]]
+    wait_seconds_: float
 
     def __sklearn_tags__(self):
         """Missing values and strings are welcome."""

@@ -1,6 +1,6 @@
 """Predictive distributions in the user's units, backed by SciPy."""
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -106,7 +106,7 @@ class _Mixture:
     """Gaussian mixtures, one a row, with the methods of a frozen SciPy distribution."""
 
     def __init__(self, shares: np.ndarray, locs: np.ndarray, scales: np.ndarray):
-        self.shares, self.parts = shares, stats.norm(locs, scales)
+        self.shares, self.parts = shares, cast(Any, stats.norm(locs, scales))
         self.locs, self.scales = locs, scales
 
     def mean(self) -> np.ndarray:
@@ -119,7 +119,7 @@ class _Mixture:
     def logpdf(self, y: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             log_shares = np.log(self.shares)
-        return logsumexp(log_shares + self.parts.logpdf(y[..., None]), axis=-1)
+        return np.asarray(logsumexp(log_shares + self.parts.logpdf(y[..., None]), axis=-1))
 
     def cdf(self, y: np.ndarray) -> np.ndarray:
         return np.sum(self.shares * self.parts.cdf(y[..., None]), axis=-1)

@@ -233,7 +233,7 @@ def draw(out: Path, path: Path, recipe: str = "ours") -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--recipe", choices=RECIPES, default="paper")
     parser.add_argument("--split", choices=SPLITS, default="700k")
     parser.add_argument("--out", type=Path, default=Path("results/flights"))

@@ -112,7 +112,7 @@ class GaussianMixture(Predictive):
 
     def log_prob(self, y: np.ndarray) -> np.ndarray:
         each = _log_normal((y - self.means) / self.sds) - np.log(self.sds)
-        return special.logsumexp(each, axis=0, b=self.weights)
+        return np.asarray(special.logsumexp(each, axis=0, b=self.weights))
 
     def cdf(self, y: np.ndarray) -> np.ndarray:
         return np.sum(self.weights * special.ndtr((y - self.means) / self.sds), axis=0)

@@ -87,7 +87,7 @@ def ngboost(rows: Split, seed: int) -> dict[str, float]:
         early_stopping_rounds=50,
     )
     found = booster.pred_dist(rows.x_test)
-    normal = stats.norm(found.loc, found.scale)
+    normal: Any = stats.norm(found.loc, found.scale)
     low, high = normal.interval(0.9)
     return _scores(rows.y_test, found.loc, normal.logpdf(rows.y_test), low, high)
 
@@ -130,7 +130,7 @@ def run_table(name: str, n_splits: int, data_dir: str | None, seed: int) -> dict
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
     parser.add_argument("--splits", type=int, default=20, help="at most so many of each table")
     parser.add_argument("--out", type=Path, default=Path("results/uci"))
