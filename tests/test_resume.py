@@ -222,30 +222,6 @@ def test_a_full_disk_does_not_end_training(uninterrupted, table, folder, monkeyp
     assert_same(model, uninterrupted)
 
 
-def test_a_disk_that_fills_while_a_state_is_written(uninterrupted, table, folder, monkeypatch):
-    """A limit on the size of files cuts writing off in the middle, as a full disk does."""
-    from diglm.training.checkpoint import Checkpoints, CheckpointWarning
-
-    resource = pytest.importorskip("resource")
-    fit_until(5, table, folder)
-    before = [state.name for state in states(folder)]
-    save, limits = Checkpoints.save, resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def save_on_a_small_disk(*args):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
-        try:
-            save(*args)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "save", save_on_a_small_disk)
-        with pytest.warns(CheckpointWarning, match="No checkpoint was written at step"):
-            assert_same(fit(table, folder), uninterrupted)
-    assert [state.name for state in states(folder)] == before
-    assert_same(fit(table, folder), uninterrupted)  # from what was kept, to the end
-
-
 # Another run's folder
 
 
@@ -296,7 +272,7 @@ def test_how_much_is_printed_is_no_part_of_a_run(uninterrupted, table, folder, c
 # Killed
 
 WORKER = """
-import json, os, signal, sys, threading
+import json, os, resource, signal, sys, threading
 import numpy as np
 
 options = json.loads(sys.argv[1])
@@ -321,7 +297,11 @@ def kept(self, step, saved):
     saves += 1
     if saves == options.get("save"):
         threading.Timer(options["delay"], end).start()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if saves > options.get("room", saves):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
     save(self, step, saved)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 filefit.ProgressBar.__call__, Checkpoints.save = tick, kept
 model = HybridRegressor(**options["parameters"])
@@ -374,6 +354,22 @@ def assert_same_files(out: Path, expected: Path):
     ours, theirs = np.load(out), np.load(expected)
     assert ours.files == theirs.files and len(ours.files) > 10
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours.files)
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_while_a_state_is_written(table, folder, tmp_path, programs):
+    """A limit on the size of files cuts writing off in the middle, as a full disk does."""
+    whole, out = tmp_path / "whole.npz", tmp_path / "out.npz"
+    assert ended(start(table, None, whole, programs)) == 0
+    process = start(table, folder, out, programs, room=3)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert errors.count("No checkpoint was written at step") >= 1  # Python says the same line once
+    assert_same_files(out, whole)
+    assert [int(state.name) for state in states(folder)] == [12, 18]  # the second and the third
+    out.unlink()
+    assert ended(start(table, folder, out, programs)) == 0
+    assert_same_files(out, whole)
 
 
 @pytest.mark.slow
