@@ -10,17 +10,17 @@ from mktestdocs import check_md_file
 ROOT = Path(__file__).parent.parent
 
 
-def numbers():
-    spec = importlib.util.spec_from_file_location("numbers_of_readme", ROOT / "docs" / "numbers.py")
+def measured():
+    spec = importlib.util.spec_from_file_location("measured", ROOT / "docs" / "measured.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-@pytest.mark.parametrize("page", numbers().PAGES)
+@pytest.mark.parametrize("page", measured().PAGES)
 def test_measured_numbers_are_those_in_results(page):
     text = (ROOT / page).read_text()
-    assert text == numbers().render(text), "run: python docs/numbers.py"
+    assert text == measured().render(text), "run: python docs/measured.py"
 
 
 @pytest.mark.slow

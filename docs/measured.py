@@ -1,6 +1,6 @@
 """Write the measured numbers into README.md and the pages of docs/, from the files in results/.
 
-    python docs/numbers.py
+    python docs/measured.py
 
 Each block between `<!-- numbers: NAME -->` and `<!-- end -->` is made anew from results/NAME.json,
 or from the folder of results that its writer reads; a test checks that the pages hold what the
