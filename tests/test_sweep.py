@@ -99,7 +99,7 @@ def test_frames_sample_weights_and_rows_without_a_label(regressed):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_patience_stops_each_model_where_its_own_fit_stops(monkeypatch, cores):
-    # On one core all are one program; on two they are unequal groups.
+    # On one core all are one group; on two the second group is filled up with a copy.
     monkeypatch.setattr(together.os, "cpu_count", lambda: cores)
     rows, settings = rows_of(), Settings(n_epochs=14, batch_size=64, patience=2, learning_rate=0.2)
     held = Batch(*(column[:60] for column in rows))

@@ -95,14 +95,17 @@ class Layout:
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in any process; all of them must ask."""
-        return flag if self.n_processes == 1 else bool(np.any(process_allgather(np.array(flag))))
+        if self.n_processes == 1:
+            return flag
+        with self.working_together():
+            return bool(np.any(process_allgather(np.array(flag))))
 
     @contextmanager
     def working_together(self) -> Iterator[None]:
         """Say what a failed step means where several processes take it."""
         try:
             yield
-        except jax.errors.JaxRuntimeError as error:
+        except (jax.errors.JaxRuntimeError, ValueError) as error:  # JAX raises the one or the other
             if self.n_processes == 1:
                 raise
             raise LostProcessError(

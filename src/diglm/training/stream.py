@@ -105,27 +105,27 @@ def fit_stream(
             stop_epoch=settings.n_epochs,
         ) as chunks,
         _noting_sigterm(wanted=checkpoints is not None) as asked_to_stop,
-        layout.working_together(),
     ):
         while result.stopped is None and position.epoch < settings.n_epochs:
             chunk = next(chunks)
-            rows = layout.spread(_padded(chunk.rows, plan.steps_per_chunk))
-            n_steps = jnp.asarray(chunk.n_steps, jnp.int32)
-            key = _chunk_key(plan.seed, chunk.epoch, chunk.index)
-            fixed = (shared, rows, *layout.replicate((n_steps, key)))
-            state, sums = jax.block_until_ready(run_chunk(fixed, state, sums))
-            unsaved += chunk.n_steps
-            position = Position(chunk.epoch, chunk.index + 1)
-            if position.chunk == plan.n_chunks:
-                state, terms, verdict = end_epoch((shared, *ending), state, sums)
-                sums = layout.replicate(Sums.zero(jnp.result_type(float)))
-                record = epoch_record(chunk.epoch, started, terms, verdict)
-                result.history.append(record)
-                position = Position(chunk.epoch + 1, 0)
-                result.stopped = stop_reason(state, settings, plan.n_steps)
-            else:
-                record = epoch_record(chunk.epoch, started, sums.means(), None)
-                record["share"] = position.chunk / plan.n_chunks
+            with layout.working_together():
+                rows = layout.spread(_padded(chunk.rows, plan.steps_per_chunk))
+                n_steps = jnp.asarray(chunk.n_steps, jnp.int32)
+                key = _chunk_key(plan.seed, chunk.epoch, chunk.index)
+                fixed = (shared, rows, *layout.replicate((n_steps, key)))
+                state, sums = jax.block_until_ready(run_chunk(fixed, state, sums))
+                unsaved += chunk.n_steps
+                position = Position(chunk.epoch, chunk.index + 1)
+                if position.chunk == plan.n_chunks:
+                    state, terms, verdict = end_epoch((shared, *ending), state, sums)
+                    sums = layout.replicate(Sums.zero(jnp.result_type(float)))
+                    record = epoch_record(chunk.epoch, started, terms, verdict)
+                    result.history.append(record)
+                    position = Position(chunk.epoch + 1, 0)
+                    result.stopped = stop_reason(state, settings, plan.n_steps)
+                else:
+                    record = epoch_record(chunk.epoch, started, sums.means(), None)
+                    record["share"] = position.chunk / plan.n_chunks
             if progress is not None:
                 progress(record)
             finished = result.stopped is not None or position.epoch == settings.n_epochs

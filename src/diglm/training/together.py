@@ -3,14 +3,14 @@ r"""One model trained under several weights $\lambda$ of log p(x), side by side.
 Only $\lambda$ differs between the runs: the start, the rows, their order and all noise are shared.
 So the states are stacked and the epoch is mapped over them, and what `fit` does for one model
 becomes one compiled program for all. Rows are gathered once, and an operation's fixed cost is paid
-once for all models. A CPU runs such a loop on one core, so there the models are dealt out, evenly,
-to the cores.
+once for all models. A CPU runs such a loop on one core, so there the models are dealt out to the
+cores in groups of one size, which run the same program.
 """
 
 import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,12 +81,18 @@ def run_epoch_together(
         kept = jax.tree.map(lambda new, old: jnp.where(is_active, new, old), after, state)
         return kept, terms, checked
 
+    if weights.shape[0] == 1:  # XLA multiplies a stack of one slower than a matrix
+        only = one(*jax.tree.map(lambda leaf: leaf[0], (states, weights, active)))
+        return jax.tree.map(lambda leaf: leaf[None], only)
     return jax.vmap(one)(states, weights, active)
 
 
-@dataclass(eq=False)
+@dataclass
 class _Group:
-    """Models that train as one program: their numbers, lambdas, stacked states, who still runs."""
+    """Models stacked into one state: their numbers, lambdas, states, and who still trains.
+
+    A last group that is short is filled up with copies, which never train.
+    """
 
     members: np.ndarray
     weights: Array
@@ -193,29 +199,27 @@ def _prepare(
 def _groups(model: Hybrid, generative_weights: Sequence[float]) -> list[_Group]:
     """Models dealt out to the cores of a CPU; an accelerator takes all of them at once."""
     n_models = len(generative_weights)
-    n_groups = min(n_models, os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    n_cores = os.cpu_count() or 1 if jax.default_backend() == "cpu" else 1
+    size = -(-n_models // n_cores)
     start, weights = State.start(model), np.asarray(generative_weights, jnp.result_type(float))
 
     def group(members: np.ndarray) -> _Group:
-        n = len(members)
-        states = jax.tree.map(lambda leaf: jnp.stack([leaf] * n), start)
-        return _Group(members, jnp.asarray(weights[members]), states, np.ones(n, bool))
+        # A second size would compile a second program, which takes longer than a spare model.
+        places = np.resize(members, size)
+        states = jax.tree.map(lambda leaf: jnp.stack([leaf] * size), start)
+        active = np.arange(size) < len(members)
+        return _Group(members, jnp.asarray(weights[places]), states, active)
 
-    return [group(members) for members in np.array_split(np.arange(n_models), n_groups)]
+    return [group(np.arange(i, min(i + size, n_models))) for i in range(0, n_models, size)]
 
 
 def _advance(
     pool: ThreadPoolExecutor, groups: list[_Group], common: Common, turn: Turn, *, first: bool
 ) -> list[tuple[Terms, Terms | None]]:
     """One epoch of every group, each on a core of its own."""
-    told = {}
-    if first:  # groups of one size share a program, which one of them compiles for the others
-        leading = {len(group.members): group for group in groups}.values()
-        told = {group: pool.submit(group.advance, common, turn) for group in leading}
-        wait(told.values())
-    rest = [group for group in groups if group not in told]
-    told |= {group: pool.submit(group.advance, common, turn) for group in rest}
-    return [told[group].result() for group in groups]
+    alone = 1 if first else 0  # one group compiles the program for the others
+    told = [group.advance(common, turn) for group in groups[:alone]]
+    return told + list(pool.map(lambda group: group.advance(common, turn), groups[alone:]))
 
 
 def _note(
