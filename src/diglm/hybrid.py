@@ -99,5 +99,5 @@ class Hybrid(eqx.Module):
         if key_drop is not None and self.dropout > 0:
             keep = jax.random.bernoulli(key_drop, 1 - self.dropout, features.shape)
             features = jnp.where(keep, features / (1 - self.dropout), 0.0)
-        outputs = Outputs(zs, log_px - log_q, jax.vmap(self.head)(features))
+        outputs = Outputs(zs, log_px - log_q, jax.vmap(self.head.in_training)(features))
         return outputs, eqx.tree_at(lambda model: model.flow, self, flow)

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from diglm.heads.averages import AverageBernoulli, AverageCategorical, AveragePoisson
 from diglm.heads.base import (
+    AbstractBayesianHead,
     AbstractDiscreteFamily,
     AbstractFamily,
     AbstractHead,
@@ -15,6 +17,7 @@ from diglm.heads.categorical import (
     CategoricalFamily,
     CategoricalHead,
 )
+from diglm.heads.conjugate import AverageGaussian, ConjugateHead, Gaussians
 from diglm.heads.counts import (
     NegativeBinomialFamily,
     NegativeBinomialHead,
@@ -43,6 +46,7 @@ from diglm.heads.responses import (
     Poisson,
     StudentT,
 )
+from diglm.heads.variational import VariationalHead
 
 HEADS: dict[str, Callable[..., GLMHead]] = {
     "gaussian": GaussianHead,
@@ -67,16 +71,22 @@ def make_head(name: str, dim: int, **options: Any) -> GLMHead:
 __all__ = [
     "HEADS",
     "LINKS",
+    "AbstractBayesianHead",
     "AbstractDiscreteFamily",
     "AbstractFamily",
     "AbstractHead",
     "AbstractResponse",
+    "AverageBernoulli",
+    "AverageCategorical",
+    "AverageGaussian",
+    "AveragePoisson",
     "Bernoulli",
     "BernoulliFamily",
     "BernoulliHead",
     "Categorical",
     "CategoricalFamily",
     "CategoricalHead",
+    "ConjugateHead",
     "GLMHead",
     "Gamma",
     "GammaFamily",
@@ -85,6 +95,7 @@ __all__ = [
     "GaussianFamily",
     "GaussianHead",
     "GaussianMixture",
+    "Gaussians",
     "HeteroscedasticFamily",
     "HeteroscedasticHead",
     "Link",
@@ -99,6 +110,7 @@ __all__ = [
     "StudentT",
     "StudentTFamily",
     "StudentTHead",
+    "VariationalHead",
     "fit_head",
     "get_link",
     "make_head",

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.links import get_link
@@ -63,6 +64,30 @@ class AbstractHead(eqx.Module):
     @abstractmethod
     def penalty(self) -> Scalar:
         """What the prior adds to the summed negative log-likelihood, or zero."""
+
+    def in_training(self, z: Float[Array, " dim"]) -> AbstractResponse:
+        """What training scores: the response, unless weights are random.
+
+        A head with a distribution of weights gives a response whose `log_prob` is the average of
+        log p(y|z, b) over them: with `penalty`, the evidence lower bound.
+        """
+        return self(z)
+
+
+class AbstractBayesianHead(AbstractHead):
+    """A head whose weights have a distribution, found again for any features by `refit`."""
+
+    @abstractmethod
+    def start(self, ys: Array, weights: Array) -> "AbstractBayesianHead":
+        """A copy whose bounds and levels suit the marginal of `ys`."""
+
+    @abstractmethod
+    def refit(self, zs: np.ndarray, ys: np.ndarray, weights: np.ndarray) -> "AbstractBayesianHead":
+        """A copy whose weights have the posterior given these rows, as exactly as possible."""
+
+    @abstractmethod
+    def calibrated(self, factor: ArrayLike) -> "AbstractBayesianHead":
+        """A copy whose predictions are wider by `factor`."""
 
 
 class Bounded(eqx.Module):

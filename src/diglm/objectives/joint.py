@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.heads import AbstractResponse, Categorical
+from diglm.heads import AbstractResponse, AverageCategorical, Categorical
 from diglm.hybrid import Hybrid
 from diglm.objectives.vat import virtual_adversarial_divergence
 from diglm.types import Batch, Key, Scalar
@@ -141,6 +141,6 @@ def _mean(values, weights, total):
 
 def _skill(response: AbstractResponse, y):
     """What a person watches: whether the class is right, or the squared error."""
-    if isinstance(response, Categorical):
+    if isinstance(response, Categorical | AverageCategorical):
         return (jnp.argmax(response.logits).astype(y.dtype) == y).astype(response.logits.dtype)
-    return jnp.square(response.mean - y.astype(response.mean.dtype))
+    return jnp.mean(jnp.square(response.mean - y.astype(response.mean.dtype)))

@@ -1,0 +1,342 @@
+"""The Bayesian linear head: Gaussian noise, Gaussian weights, everything in closed form."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from diglm.heads.base import AbstractBayesianHead, AbstractResponse
+from diglm.heads.evidence import (
+    LEAST_NOISE,
+    LEAST_PRECISION,
+    MOST_NOISE,
+    MOST_PRECISION,
+    Levels,
+    Posterior,
+    Statistics,
+    best_levels,
+    posterior,
+)
+from diglm.heads.gaussian import real_start
+from diglm.heads.responses import Gaussian
+from diglm.types import Buffer, Key, Scalar, clamp
+
+STARTING_RATIO = 1e-2  # variance of a per-observation effect, in units of the noise
+
+
+class Gaussians(AbstractResponse):
+    r"""Independent $N(\mu_t, \sigma_t^2)$ for several targets, along the last axis."""
+
+    loc: Float[Array, "*batch targets"]
+    scale: Float[Array, "*batch targets"]
+
+    def log_prob(self, y: ArrayLike) -> Float[Array, "*batch"]:
+        return jnp.sum(Gaussian(self.loc, self.scale).log_prob(y), axis=-1)
+
+    @property
+    def mean(self) -> Float[Array, "*batch targets"]:
+        return self.loc
+
+    @property
+    def variance(self) -> Float[Array, "*batch targets"]:
+        return self.scale**2
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        return jnp.sum(Gaussian(self.loc, self.scale).entropy(), axis=-1)
+
+    def draw(self, key: Key) -> Array:
+        return Gaussian(self.loc, self.scale).draw(key)
+
+
+class AverageGaussian(AbstractResponse):
+    r"""$E_q[\log N(y; b^T\phi, \sigma^2)] = \log N(y; m^T\phi, \sigma^2) - \phi^T V\phi/2\sigma^2$.
+
+    The response of a random predictor in training; `cost` is the last term.
+    """
+
+    response: Gaussian | Gaussians
+    cost: Float[Array, "*batch"]
+
+    def log_prob(self, y: ArrayLike) -> Float[Array, "*batch"]:
+        return self.response.log_prob(y) - self.cost
+
+    @property
+    def mean(self) -> Float[Array, "..."]:
+        return self.response.mean
+
+    @property
+    def variance(self) -> Float[Array, "..."]:
+        return self.response.variance
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        return self.response.entropy()
+
+    def draw(self, key: Key) -> Array:
+        return self.response.draw(key)
+
+
+class ConjugateHead(AbstractBayesianHead):
+    r"""$b_t \sim N(0, l_t^{-1} I)$, $y_t \sim N(b_t^T \phi, s_t^2 c(z))$ with $\phi = (z, 1)$.
+
+    The response integrates the posterior $N(m, V)$ of the weights: it has mean $m^T\phi$ and
+    variance $s^2 c(z) + \phi^T V \phi$. `refit` finds the posterior exactly, and noise and
+    precision by the evidence unless they were given. In between, in training by minibatches, $m$
+    is trained and $V$ stays as it was: the objective is then the evidence lower bound, below the
+    evidence by the divergence of $N(m, V)$ from the posterior, and the gradient of the evidence
+    itself once that is zero (see `diglm.objectives.evidence`).
+
+    With `effects` every observation has random slopes of its own, $\sum_j u_j z_j a_j$ with
+    $a \sim N(0, I)$ drawn afresh each time, so that $c(z) = 1 + \sum_j r_j z_j^2$: noise that
+    varies with the input. The ratios $r_j = u_j^2 / s^2$ are trained.
+
+    Args:
+        dim: features of the flow; the bias is one more.
+        n_targets: numbers predicted together.
+        noise: standard deviation of the noise, kept; None to learn it.
+        precision: prior precision of the weights, kept; None to learn it.
+        effects: whether observations have random effects of their own.
+    """
+
+    mean: Float[Array, "p targets"] | Buffer
+    factor: Buffer
+    log_noise: Float[Array, " targets"] | Buffer
+    log_precision: Float[Array, " targets"] | Buffer
+    log_ratios: Float[Array, " dim"] | Buffer
+    eta_low: Buffer
+    eta_high: Buffer
+    noise_low: Buffer
+    noise_high: Buffer
+    n_targets: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        n_targets: int = 1,
+        noise: float | None = None,
+        precision: float | None = None,
+        effects: bool = False,
+    ):
+        if dim < 1 or n_targets < 1:
+            raise ValueError(
+                f"A head reads dim >= 1 features for n_targets >= 1; got {dim} and {n_targets}."
+            )
+        for name, value in (("noise", noise), ("precision", precision)):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number, or None; got {value!r}.")
+        real = jnp.result_type(float)
+        self.n_targets = n_targets
+        self.mean = jnp.zeros((dim + 1, n_targets))
+        self.factor = Buffer(jnp.zeros((n_targets, dim + 1, dim + 1)) + jnp.eye(dim + 1)[None])
+        each = jnp.zeros(n_targets)
+        self.log_noise = each if noise is None else Buffer(each + 2 * math.log(noise))
+        self.log_precision = each if precision is None else Buffer(each + math.log(precision))
+        ratios = jnp.full(dim if effects else 0, math.log(STARTING_RATIO), real)
+        self.log_ratios = ratios if effects else Buffer(ratios)
+        self.eta_low, self.eta_high = Buffer(each - jnp.inf), Buffer(each + jnp.inf)
+        self.noise_low, self.noise_high = Buffer(each - jnp.inf), Buffer(each + jnp.inf)
+
+    # ------------------------------------------------------------------ reading z
+
+    def linear_predictor(self, z: Float[Array, " dim"]) -> Float[Array, " targets"]:
+        if z.shape != (self.dim,):
+            raise ValueError(
+                f"Expected z of shape {(self.dim,)}; got {z.shape}. For a batch, use jax.vmap."
+            )
+        return clamp(_value(self.mean).T @ with_one(z), self.eta_low.value, self.eta_high.value)
+
+    def __call__(self, z: Float[Array, " dim"]) -> Gaussian | Gaussians:
+        variance = self.noise * self.noise_shape(z) + self.uncertainty(z)
+        return _response(self.linear_predictor(z), variance)
+
+    def in_training(self, z: Float[Array, " dim"]) -> AverageGaussian:
+        noise = self.noise * self.noise_shape(z)
+        loc = _value(self.mean).T @ with_one(z)  # bounds would make the evidence inexact
+        return AverageGaussian(_response(loc, noise), 0.5 * jnp.sum(self.uncertainty(z) / noise))
+
+    def uncertainty(self, z: Float[Array, " dim"]) -> Float[Array, " targets"]:
+        r"""$\phi^T V \phi$, what is not known of the predictor."""
+        return jnp.sum(jnp.square(self.factor.value @ with_one(z)), axis=-1)
+
+    def noise_shape(self, z: Float[Array, " dim"]) -> Scalar:
+        r"""$c(z)$, one unless observations have effects of their own."""
+        ratios = _value(self.log_ratios)
+        if ratios.size == 0:
+            return jnp.ones((), z.dtype)
+        return 1 + jnp.sum(jnp.exp(clamp(ratios, -20.0, 5.0)) * z**2)
+
+    def penalty(self) -> Scalar:
+        r"""$KL[N(m, V) \,\|\, N(0, l^{-1} I)]$, summed over targets."""
+        return jnp.sum(self._divergence())
+
+    # ------------------------------------------------------------------ levels
+
+    @property
+    def dim(self) -> int:
+        """How many features the head reads."""
+        return _value(self.mean).shape[0] - 1
+
+    @property
+    def noise(self) -> Float[Array, " targets"]:
+        """Variance of the noise."""
+        return jnp.exp(clamp(_value(self.log_noise), self.noise_low.value, self.noise_high.value))
+
+    @property
+    def precision(self) -> Float[Array, " targets"]:
+        """Prior precision of the weights."""
+        low, high = math.log(LEAST_PRECISION), math.log(MOST_PRECISION)
+        return jnp.exp(clamp(_value(self.log_precision), low, high))
+
+    @property
+    def weight(self) -> Float[Array, "targets dim"]:
+        """Posterior means of the weights, without the bias."""
+        return _value(self.mean)[:-1].T
+
+    @property
+    def bias(self) -> Float[Array, " targets"]:
+        """Posterior mean of the bias."""
+        return _value(self.mean)[-1]
+
+    def eta_for_mean(self, mean: ArrayLike) -> Scalar:
+        """The linear predictor at which the mean is `mean`: itself."""
+        return jnp.asarray(mean, self.weight.dtype)
+
+    # ------------------------------------------------------------------ copies
+
+    def start(self, ys: Array, weights: Array) -> "ConjugateHead":
+        dtype = self.weight.dtype
+        columns = ys.astype(dtype).reshape(len(ys), -1)
+        _, low, high, log_sd = jax.vmap(real_start, in_axes=(1, None))(columns, weights)
+        variance = 2 * log_sd
+        head = eqx.tree_at(
+            lambda h: (h.eta_low.value, h.eta_high.value, h.noise_low.value, h.noise_high.value),
+            self,
+            (low, high, variance + math.log(LEAST_NOISE), variance + math.log(MOST_NOISE)),
+        )
+        if isinstance(head.log_noise, Buffer):  # what was asked for is kept, whatever the bounds
+            given = head.log_noise.value
+            return eqx.tree_at(
+                lambda h: (h.noise_low.value, h.noise_high.value), head, (given, given)
+            )
+        return eqx.tree_at(lambda h: h.log_noise, head, variance)
+
+    def statistics(
+        self,
+        zs: Float[np.ndarray, "rows dim"],
+        ys: Float[np.ndarray, " rows *targets"],
+        weights: Float[np.ndarray, " rows"],
+    ) -> Statistics:
+        """The sums over rows, in float64, by which the posterior is known."""
+        zs = np.asarray(zs, float)
+        ratios = np.clip(np.asarray(_value(self.log_ratios), float), -20.0, 5.0)
+        shapes = 1 + zs**2 @ np.exp(ratios) if ratios.size else None
+        features = np.concatenate([zs, np.ones((len(zs), 1))], axis=1)
+        ys = np.asarray(ys, float).reshape(len(zs), self.n_targets)
+        return Statistics.of(features, ys, np.asarray(weights, float), shapes)
+
+    def refit(self, zs: np.ndarray, ys: np.ndarray, weights: np.ndarray) -> "ConjugateHead":
+        known = self.statistics(zs, ys, weights)
+        return self.at(known, self.levels(known))
+
+    def levels(self, known: Statistics, reference: Statistics | None = None) -> list[Levels]:
+        """Noise and precision of each target by the evidence; those that were given stay."""
+        noise, precision = np.asarray(self.noise, float), np.asarray(self.precision, float)
+        keep_noise = isinstance(self.log_noise, Buffer)
+        keep_precision = isinstance(self.log_precision, Buffer)
+        return [
+            best_levels(
+                known,
+                t,
+                noise=float(noise[t]) if keep_noise else None,
+                precision=float(precision[t]) if keep_precision else None,
+                start=Levels(float(noise[t]), float(precision[t])),
+                reference=reference,
+            )
+            for t in range(self.n_targets)
+        ]
+
+    def at(self, known: Statistics, levels: list[Levels] | None = None) -> "ConjugateHead":
+        """A copy with the exact posterior given the sums; with its own levels unless given."""
+        if levels is None:
+            noise, precision = np.asarray(self.noise, float), np.asarray(self.precision, float)
+            levels = [Levels(*pair) for pair in zip(noise, precision, strict=True)]
+        found = [posterior(known, *level, t) for t, level in enumerate(levels)]
+        return self.holding(found, levels)
+
+    def holding(self, found: list[Posterior], levels: list[Levels]) -> "ConjugateHead":
+        """A copy with these posteriors, one a target, and levels."""
+        dtype = self.weight.dtype
+
+        def put(values: Any, old: Any) -> Any:
+            values = jnp.asarray(np.asarray(values), dtype)
+            return Buffer(values) if isinstance(old, Buffer) else values
+
+        return eqx.tree_at(
+            lambda h: (h.mean, h.factor, h.log_noise, h.log_precision),
+            self,
+            (
+                put(np.stack([one.mean for one in found], axis=1), self.mean),
+                put(np.stack([one.factor for one in found]), self.factor),
+                put([math.log(level.noise) for level in levels], self.log_noise),
+                put([math.log(level.precision) for level in levels], self.log_precision),
+            ),
+            is_leaf=lambda node: isinstance(node, Buffer),
+        )
+
+    def frozen(self) -> "ConjugateHead":
+        """A copy whose posterior mean is a buffer: set in closed form, not trained."""
+        mean = self.mean if isinstance(self.mean, Buffer) else Buffer(self.mean)
+        return eqx.tree_at(
+            lambda h: h.mean, self, mean, is_leaf=lambda node: isinstance(node, Buffer)
+        )
+
+    def thawed(self) -> "ConjugateHead":
+        """A copy whose posterior mean is trained, as minibatches need it."""
+        return eqx.tree_at(
+            lambda h: h.mean,
+            self,
+            _value(self.mean),
+            is_leaf=lambda node: isinstance(node, Buffer),
+        )
+
+    def calibrated(self, factor: ArrayLike) -> "ConjugateHead":
+        """A copy whose noise is wider by `factor`; the posterior stays until the next `at`."""
+        by = 2 * jnp.log(jnp.asarray(factor, self.weight.dtype))
+        head = eqx.tree_at(
+            lambda h: (h.noise_low.value, h.noise_high.value),
+            self,
+            (self.noise_low.value + by, self.noise_high.value + by),
+        )
+        if isinstance(head.log_noise, Buffer):
+            return eqx.tree_at(lambda h: h.log_noise.value, head, head.log_noise.value + by)
+        return eqx.tree_at(lambda h: h.log_noise, head, head.log_noise + by)
+
+    # ------------------------------------------------------------------ parts
+
+    def _divergence(self) -> Float[Array, " targets"]:
+        mean, factor = _value(self.mean), self.factor.value
+        size = mean.shape[0]
+        # V = F^T F, and |det F| is the product of the diagonal up to an orthogonal factor.
+        log_det = 2 * jnp.linalg.slogdet(factor)[1]
+        spread = jnp.sum(jnp.square(factor), axis=(1, 2)) + jnp.sum(jnp.square(mean), axis=0)
+        return 0.5 * (self.precision * spread - size * (1 + jnp.log(self.precision)) - log_det)
+
+
+def with_one(z: Float[Array, " dim"]) -> Float[Array, " p"]:
+    r"""$\phi = (z, 1)$: the features and a one for the bias."""
+    return jnp.concatenate([z, jnp.ones(1, z.dtype)])
+
+
+def _response(
+    loc: Float[Array, " targets"], variance: Float[Array, " targets"]
+) -> Gaussian | Gaussians:
+    scale = jnp.sqrt(variance)
+    return Gaussian(loc[0], scale[0]) if len(loc) == 1 else Gaussians(loc, scale)
+
+
+def _value(number: Array | Buffer) -> Array:
+    return number.value if isinstance(number, Buffer) else number
