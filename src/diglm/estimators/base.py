@@ -5,7 +5,7 @@ import math
 import numbers
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -25,13 +25,13 @@ from diglm.data.tabular import Encoded, TableEncoder
 from diglm.estimators import engine, persistence
 from diglm.estimators.counterfactual import Counterfactual
 from diglm.estimators.frames import is_frame, table_like
+from diglm.estimators.seen import Seen, mark_rows
+from diglm.estimators.settling import known_weights, settle
 from diglm.estimators.start import (
     SCORING_OFFSETS,
     Beginning,
     begin,
-    calibrated,
     head_of,
-    no_surer_than_seen,
     split_rows,
 )
 from diglm.estimators.targets import AbstractTarget
@@ -43,9 +43,14 @@ from diglm.types import Batch
 
 UNSEEN_LOG_MASS = -1e6  # nats per cell that training gave no meaning: always refused, yet finite
 
+LEARNED_FROM_ROWS = ("statistics_", "seen_", "mixed_", "groups_")
+
 
 class Prepared(NamedTuple):
-    """A table ready to train on; `split` holds the numbers of the rows to train on and held out."""
+    """A table ready to train on; `split` holds the numbers of the rows to train on and held out.
+
+    `expected` is what was taken off the targets of all rows, if anything was.
+    """
 
     encoder: TableEncoder
     encoded: Encoded
@@ -54,6 +59,7 @@ class Prepared(NamedTuple):
     held_out: Batch
     begun: Beginning
     seed: int
+    expected: np.ndarray | None = None
 
 
 class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
@@ -106,7 +112,12 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
                     progress=bar,
                 )
             )
-        self._finish(ready.encoder, ready.encoded, result, ready.split, ready.held_out)
+        result = self._refined(result, ready)
+        self._finish(ready, result)
+
+    def _refined(self, result: FitResult, ready: "Prepared") -> FitResult:
+        """What an estimator may add to training before the head is settled: nothing."""
+        return result
 
     def _prepared(
         self, X: Any, y: np.ndarray, target: AbstractTarget, weights: np.ndarray
@@ -134,29 +145,45 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         )
         return Prepared(encoder, encoded, split, train, held_out, begun, seed)
 
-    def _finish(
-        self,
-        encoder: TableEncoder,
-        encoded: Encoded,
-        result: FitResult,
-        split: tuple[np.ndarray, np.ndarray],
-        held_out: Batch,
-    ) -> None:
-        """Calibrate the trained model, set the threshold, and keep what was learned."""
+    def _finish(self, ready: Prepared, result: FitResult) -> None:
+        """Settle the head of the trained model, set the threshold, and keep what was learned."""
+        encoder, encoded, split = ready.encoder, ready.encoded, ready.split
+        for name in LEARNED_FROM_ROWS:  # by an earlier fit, with another head
+            vars(self).pop(name, None)
         train_rows, held_rows = split
         self.encoder_, self.model_, self.history_ = encoder, result.model, result.history
         self.stopped_, self.skipped_steps_ = result.stopped, result.skipped_steps
         self.fit_seconds_ = result.seconds
         self.n_epochs_ = len(result.history)
         seen = engine.evaluate(engine.look, self.model_, encoded.values, self._offsets)
-        if result.stopped != "exact":
-            head = no_surer_than_seen(self._head, seen.z[train_rows])
-            head = calibrated(head, seen.z[held_rows], held_out)
-            self.model_ = eqx.tree_at(lambda model: model.head, self.model_, head)
+        settled = settle(
+            self.model_.head,
+            seen.z,
+            split,
+            ready.train,
+            ready.held_out,
+            exact=result.stopped == "exact",
+        )
+        self.model_ = eqx.tree_at(lambda model: model.head, self.model_, settled.head)
+        if settled.statistics is not None:
+            self.statistics_ = tuple(map(np.asarray, settled.statistics))
+            self._remember_rows(ready)
         log_px = self._in_user_units(seen.log_px, encoded)
         self.reject_rule_ = RejectRule.fit(
             self.reject, training=log_px[train_rows], held_out=log_px[held_rows], slack=self.slack
         )
+
+    def _learn_streamed(self, pieces: Callable[[], Iterable[Batch]]) -> None:
+        """After a fit to a file: what a head must still learn from every row. Most need nothing."""
+
+    def _remember_rows(self, ready: Prepared) -> None:
+        """Keep marks of the rows that a conjugate posterior was learned from."""
+        parts = [
+            tuple(np.asarray(column)[known_weights(rows) > 0] for column in rows)
+            for rows in (ready.train, ready.held_out)
+        ]
+        values, ys, _, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        self.seen_ = tuple(Seen.of(mark_rows(values, ys, weights)))
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -9,16 +9,18 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from diglm.estimators.base import AbstractHybridEstimator
+from diglm.estimators.base import _check_number
 from diglm.estimators.counterfactual import Counterfactual, nearest_leading
+from diglm.estimators.mixed import AbstractMixedEstimator
 from diglm.estimators.sampling import features_given
-from diglm.estimators.targets import ClassTarget
+from diglm.estimators.targets import ClassTarget, WeightPrior
 
-HEADS = ("auto", "categorical")
+HEADS = ("auto", "categorical", "bayesian", "mixed")
+INFERENCE = ("auto", "elbo", "elbo-diagonal", "laplace", "jaakkola")
 MARGIN_DOUBLINGS = 6
 
 
-class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
+class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
     r"""$\log p(y, x) = \log \mathrm{softmax}(W f(x) + b)_y + \log p_z(f(x)) + \log|\det f'(x)|$.
 
     Fits tables (NumPy, pandas, polars) of continuous, whole-number, categorical and missing
@@ -31,7 +33,9 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
         dropout: rate on the features before the head, in training; "auto" chooses.
-        head: "categorical" (softmax); "auto" is the same.
+        head: "categorical" (softmax), "bayesian" (softmax or, for two classes, logistic, with a
+            posterior of the weights), "mixed" (two classes, with random effects of groups);
+            "auto" is "categorical".
         generative_weight: w of lambda = w / D, the weight of log p(x) in the objective; 0 trains
             the purely discriminative model.
         volume_weight: None, or the weight lambda of the log-determinant alone (the base density
@@ -49,6 +53,13 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         vat_weight: weight of virtual adversarial training, on all rows.
         vat_radius: length of its step, in standardised units.
         class_weight: None, "balanced", or a dictionary of weights by class.
+        prior_precision: of the normal prior on the weights of a Bayesian head, in units of the
+            features; "auto" learns it.
+        random_effects: of a mixed head: "intercept" for one a group, "slopes" for slopes of every
+            column as well, or a list of columns for slopes of those; "auto" is "intercept".
+        inference: how a Bayesian head finds its posterior: "elbo" (the evidence lower bound),
+            "elbo-diagonal" (with independent weights), "laplace", or "jaakkola" (the bound of
+            Jaakkola and Jordan, for two classes); "auto" is "elbo".
         random_state: seed of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
     """
@@ -76,6 +87,9 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         vat_weight: Any = 0.0,
         vat_radius: Any = 1.0,
         class_weight: Any = None,
+        prior_precision: Any = "auto",
+        random_effects: Any = "auto",
+        inference: Any = "auto",
         random_state: Any = None,
         verbose: Any = "auto",
     ):
@@ -99,15 +113,24 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         self.vat_weight = vat_weight
         self.vat_radius = vat_radius
         self.class_weight = class_weight
+        self.prior_precision = prior_precision
+        self.random_effects = random_effects
+        self.inference = inference
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "HybridClassifier":
-        """Fit to rows `X` and classes `y` (numbers, strings or booleans)."""
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
+    ) -> "HybridClassifier":
+        """Fit to rows `X` and classes `y` (numbers, strings or booleans).
+
+        `groups` holds the group of each row, for head="mixed".
+        """
         X, y = self._validate_with_target(X, y)
-        target, weights = self._learn_target(y), self._weights(X, sample_weight)
-        self._fit(X, y, target, weights)
-        self._remember(target, y, weights)
+        with self._grouping(groups, X):
+            target, weights = self._learn_target(y), self._weights(X, sample_weight)
+            self._fit(X, y, target, weights)
+            self._remember(target, y, weights)
         return self
 
     def _learn_target(
@@ -115,7 +138,36 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
     ) -> ClassTarget:
         if self.head not in HEADS:
             raise ValueError(f"HybridClassifier's head must be one of {HEADS}; got {self.head!r}.")
-        return ClassTarget.learn(y, self.unlabelled, nulls=nulls, class_weight=self.class_weight)
+        target = ClassTarget.learn(
+            y,
+            self.unlabelled,
+            nulls=nulls,
+            class_weight=self.class_weight,
+            weight_prior=self._weight_prior(),
+        )
+        n_classes = len(target.classes)
+        two_only = {"head": ("mixed",), "inference": ("jaakkola",)}
+        for name, values in two_only.items():
+            if getattr(self, name) in values and n_classes != 2:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} is for two classes; y has {n_classes}."
+                )
+        return target
+
+    def _weight_prior(self) -> WeightPrior | None:
+        """What was asked of random weights; None for a head without."""
+        if self.head not in ("bayesian", "mixed"):
+            return None
+        if self.prior_precision != "auto":
+            _check_number("prior_precision", self.prior_precision, low=0.0, open_low=True)
+        if self.inference not in INFERENCE:
+            raise ValueError(f"inference must be one of {INFERENCE}; got {self.inference!r}.")
+        precision = None if self.prior_precision == "auto" else float(self.prior_precision)
+        return WeightPrior(precision, method="elbo" if self.inference == "auto" else self.inference)
+
+    @property
+    def _kind(self) -> str:
+        return "binary"
 
     def _remember(self, target: ClassTarget, y: np.ndarray, weights: np.ndarray) -> None:
         labels = target.read(y)
@@ -124,39 +176,45 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         self.classes_ = target.classes
         self.class_prior_ = counts / counts.sum()
 
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
-        """p(y|x), columns in the order of `classes_`."""
-        return softmax(self.decision_function(X, raw=True), axis=1)
+    def predict_proba(self, X: Any, *, groups: Any = None) -> Float[np.ndarray, "rows classes"]:
+        """p(y|x), columns in the order of `classes_`; of a mixed head also given the rows' groups.
 
-    def predict_log_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
+        A group that training did not see, or None, stands for one drawn from the population.
+        """
+        return softmax(self.decision_function(X, raw=True, groups=groups), axis=1)
+
+    def predict_log_proba(self, X: Any, *, groups: Any = None) -> Float[np.ndarray, "rows classes"]:
         """log p(y|x)."""
-        return log_softmax(self.decision_function(X, raw=True), axis=1)
+        return log_softmax(self.decision_function(X, raw=True, groups=groups), axis=1)
 
-    def decision_function(self, X: Any, *, raw: bool = False) -> np.ndarray:
+    def decision_function(self, X: Any, *, raw: bool = False, groups: Any = None) -> np.ndarray:
         """Linear predictors of the classes; for two classes the log-odds of the second.
 
-        With `raw` the predictors of all classes are given also when there are only two.
+        With `raw` the predictors of all classes are given also when there are only two. Bayesian
+        heads have log-probabilities in their place, averaged over the weights.
         """
-        logits = self._responses(self._encode(X)).logits.astype(float)
+        encoded = self._encode(X)
+        codes = self._codes_of(groups, len(encoded.values))
+        logits = np.asarray(self._responses(encoded, codes).logits, float)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 and not raw else logits
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, *, groups: Any = None) -> np.ndarray:
         """The most probable class of each row, refused or not; see `rejects`."""
-        logits = self.decision_function(X, raw=True)
+        logits = self.decision_function(X, raw=True, groups=groups)
         return self.classes_[np.argmax(logits, axis=1)]
 
     def safe_predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
         """p(y|x), and the class frequencies p(y) for rows that are refused."""
         encoded = self._encode(X)
         refused = self.reject_rule_.rejects(self._log_px(encoded))
-        probabilities = softmax(self._responses(encoded).logits.astype(float), axis=1)
+        probabilities = softmax(np.asarray(self._responses(encoded).logits, float), axis=1)
         return np.where(refused[:, None], self.class_prior_, probabilities)
 
     def log_joint(self, X: Any, y: Any) -> Float[np.ndarray, " rows"]:
         """log p(x) + log p(y|x) of each row."""
         encoded = self._encode(X)
         codes = self._codes(y, len(encoded.values))
-        log_py = log_softmax(self._responses(encoded).logits.astype(float), axis=1)
+        log_py = log_softmax(np.asarray(self._responses(encoded).logits, float), axis=1)
         return self._log_px(encoded) + log_py[np.arange(len(codes)), codes]
 
     def counterfactual(self, X: Any, target: Any, *, margin: float = 1.0) -> Counterfactual:
@@ -201,7 +259,7 @@ class HybridClassifier(ClassifierMixin, AbstractHybridEstimator):
         return ClassTarget(self.classes_).codes(y)
 
     def _answers(self, response: Any) -> dict[str, np.ndarray]:
-        probabilities = softmax(response.logits.astype(float), axis=1)
+        probabilities = softmax(np.asarray(response.logits, float), axis=1)
         best = np.argmax(probabilities, axis=1)
         return {
             "prediction": self.classes_[best],

@@ -5,7 +5,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,6 +93,7 @@ class FileFit:
         """
         from diglm.data.dealing import deal
         from diglm.data.streaming import StreamPlan, choose_shards
+        from diglm.estimators.base import Prepared
         from diglm.training.stream import own_shards
 
         found = self._survey()
@@ -145,9 +146,19 @@ class FileFit:
                 shards = own_shards(plan.n_shards, layout.n_processes, layout.process)
                 plan = deal(plan, self.columns, shards=shards, folder=self._room() / "shuffled")
             result = self._train(begun, plan, encode, held_out, target.metric, kept)
-        self.estimator._finish(encoder, encoded, result, split, held_out)
+        self.estimator._finish(
+            Prepared(encoder, encoded, split, train, held_out, begun, self.seed), result
+        )
+        self.estimator._learn_streamed(lambda: self._pieces(encode))
         self.estimator.wait_seconds_ = result.waited
         return target, y, weights
+
+    def _pieces(self, encode: Callable[["pa.Table"], Batch]) -> Iterator[Batch]:
+        """Every row of the table, in its own order, a piece at a time."""
+        from diglm.estimators.scoring import BLOCK_ROWS, _blocks
+
+        for block in _blocks(self.table, self.columns, 0, self.table.n_rows, BLOCK_ROWS):
+            yield encode(block)
 
     def _room(self) -> Path:
         """Where the copy in random order is kept: with the run, or until Python exits."""

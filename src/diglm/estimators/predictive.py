@@ -16,31 +16,33 @@ from diglm.heads import AbstractResponse
 class PredictiveDistribution:
     """p(y|x) of many rows: `.mean`, `.std`, `.log_prob(y)`, `.cdf(y)`, `.quantile(q)`, `.sample`.
 
+    Where rows have several targets, every answer has one more axis for them.
+
     Args:
         response: the head's responses, stacked along the rows.
         location: added to, after `scale` multiplied, the head's unit of y.
         scale: the user's units per unit of the head.
     """
 
-    def __init__(self, response: AbstractResponse, location: float = 0.0, scale: float = 1.0):
+    def __init__(self, response: AbstractResponse, location: Any = 0.0, scale: Any = 1.0):
         self._frozen, self._discrete = _frozen(response, location, scale)
 
     @property
-    def mean(self) -> Float[np.ndarray, " rows"]:
+    def mean(self) -> Float[np.ndarray, " rows *targets"]:
         """Expected y."""
         return np.asarray(self._frozen.mean())
 
     @property
-    def std(self) -> Float[np.ndarray, " rows"]:
+    def std(self) -> Float[np.ndarray, " rows *targets"]:
         """Standard deviation of y."""
         return np.asarray(self._frozen.std())
 
-    def log_prob(self, y: Any) -> Float[np.ndarray, " rows"]:
+    def log_prob(self, y: Any) -> Float[np.ndarray, " rows *targets"]:
         """Log density of y (log mass for counts), natural log, per the user's unit."""
         y = np.asarray(y, float)
         return self._frozen.logpmf(y) if self._discrete else self._frozen.logpdf(y)
 
-    def cdf(self, y: Any) -> Float[np.ndarray, " rows"]:
+    def cdf(self, y: Any) -> Float[np.ndarray, " rows *targets"]:
         """P(response <= y)."""
         return self._frozen.cdf(np.asarray(y, float))
 
@@ -75,12 +77,12 @@ def _seed(key: Any) -> Any:
     return key
 
 
-def _frozen(response: AbstractResponse, location: float, scale: float) -> tuple[Any, bool]:
+def _frozen(response: AbstractResponse, location: Any, scale: Any) -> tuple[Any, bool]:
     def units(values):
         return location + scale * np.asarray(values, float)
 
     match response:
-        case heads.Gaussian():
+        case heads.Gaussian() | heads.Gaussians():
             return stats.norm(units(response.loc), scale * np.asarray(response.scale, float)), False
         case heads.StudentT():
             spread = scale * np.asarray(response.scale, float)

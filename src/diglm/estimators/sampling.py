@@ -37,7 +37,7 @@ def features_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "
     head, variance = cast(GLMHead, model.head), cast(Normal, model.flow.base).variance
     dim = math.prod(model.flow.base.shape)
     response = head(jnp.zeros(dim))
-    if isinstance(response, Gaussian) and head.weight.shape[0] == 1:
+    if isinstance(head, GLMHead) and isinstance(response, Gaussian) and len(head.weight) == 1:
         return np.asarray(_conditioned(head, ys, variance, key))
     if isinstance(response, Bernoulli | Categorical | Poisson | NegativeBinomial):
         return _by_rejection(head, np.asarray(ys), dim, variance, key)

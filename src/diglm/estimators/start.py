@@ -12,7 +12,7 @@ from diglm.data.tabular import TableEncoder
 from diglm.estimators import engine
 from diglm.estimators.recipes import build_hybrid, choose_sizes
 from diglm.estimators.targets import AbstractTarget
-from diglm.heads import GLMHead, fit_head
+from diglm.heads import AbstractBayesianHead, AbstractHead, ConjugateHead, GLMHead, fit_head
 from diglm.hybrid import Hybrid
 from diglm.objectives import JointObjective
 from diglm.training import Settings, bucket, pad
@@ -73,6 +73,8 @@ def begin(
         seed=seed,
     )
     exact = len(jax.tree.leaves(partition((model.flow, model.completion))[0])) == 0
+    if isinstance(model.head, ConjugateHead) and model.head.has_effects:
+        exact = False  # effects of observations have no closed form
     offsets = fixed_offsets(encoder.dim, SCORING_OFFSETS)
     model = with_fitted_head(model, train, held_out, offsets, exactly=exact)
     weight = parameters["generative_weight"] / encoder.dim if volume_weight is None else variance
@@ -125,8 +127,15 @@ def with_fitted_head(
     Training then sets out from a Gaussian copula and a GLM on its features instead of from a head
     that knows nothing, and never returns anything worse on the held-out rows. `exactly` gives the
     unpenalised GLM, to convergence. Otherwise the start has the prior precision, of a few, that
-    suits the held-out rows best, and training goes on with the weakest of them.
+    suits the held-out rows best, and training goes on with the weakest of them. Bayesian heads
+    get their posterior, and find the precision by themselves.
     """
+    if isinstance(model.head, AbstractBayesianHead):
+        if not exactly:
+            rows = Batch(*(column[:ROWS_FOR_HEAD] for column in rows))
+        found = _features_of(model, rows, offsets)
+        fitted = model.head.refit(*(np.asarray(part) for part in (found.x, found.y, found.weight)))
+        return eqx.tree_at(lambda m: m.head, model, fitted)
     head = head_of(model)
     if head.weight.size > LARGEST_EXACT_HEAD:
         return model
@@ -188,20 +197,20 @@ def _with_head(model: Hybrid, head: GLMHead) -> Hybrid:
 
 
 @eqx.filter_jit
-def _log_likelihood(head: GLMHead, rows: Batch) -> jax.Array:
+def _log_likelihood(head: AbstractHead, rows: Batch) -> jax.Array:
     """Weighted sum of log p(y|z)."""
     per_row = jax.vmap(lambda z, y: head(z).log_prob(y))(rows.x, rows.y)
     return jnp.sum(rows.weight * jnp.where(rows.weight > 0, per_row, 0.0))
 
 
-def started(head: GLMHead, rows: Batch) -> GLMHead:
+def started(head: AbstractHead, rows: Batch) -> AbstractHead:
     """The head at the marginal of y; padded, so that tables of similar size share a program."""
     rows = pad(rows, bucket(len(rows.weight)))
     return _start_head(head, jnp.asarray(rows.y), jnp.asarray(rows.weight))
 
 
 @eqx.filter_jit
-def _start_head(head: GLMHead, ys: jax.Array, weights: jax.Array) -> GLMHead:
+def _start_head(head: Any, ys: jax.Array, weights: jax.Array) -> AbstractHead:
     return head.start(ys, weights)
 
 
@@ -222,24 +231,29 @@ def no_surer_than_seen(head: GLMHead, zs: np.ndarray) -> GLMHead:
     return eqx.tree_at(lambda h: h.eta_low.value, head, jnp.asarray(low))
 
 
-def calibrated(head: GLMHead, zs: np.ndarray, held_out: Batch) -> GLMHead:
+def calibrated(head: Any, zs: np.ndarray, held_out: Batch) -> Any:
     """The head with its confidence scaled by the one number that suits the held-out rows best."""
+    factor = best_factor(head, zs, held_out)
+    return head if factor is None else head.calibrated(factor)
+
+
+def best_factor(head: AbstractHead, zs: np.ndarray, held_out: Batch) -> jax.Array | None:
+    """The number by which `calibrated` should widen; None where too few rows could tell."""
     known = np.flatnonzero(held_out.labelled & (held_out.weight > 0))
     if len(known) < FEWEST_TO_CALIBRATE:
-        return head
+        return None
     rows = Batch(zs.reshape(len(zs), -1), *held_out[1:])
     rows = pad(Batch(*(column[known] for column in rows)), bucket(len(known)))
     return _best_calibration(head, rows)
 
 
 @eqx.filter_jit
-def _best_calibration(head: GLMHead, rows: Batch) -> GLMHead:
-    """The head at the confidence that maximises held-out likelihood, shrunk towards no change."""
+def _best_calibration(head: Any, rows: Batch) -> jax.Array:
+    """The confidence that maximises held-out likelihood, shrunk towards no change."""
     grid = jnp.exp(jnp.linspace(-1.2, 1.2, 61)).astype(rows.x.dtype)
 
     def likelihood(c):
         return _log_likelihood(head.calibrated(c), rows) - 0.5 * jnp.square(jnp.log(c) / 0.2)
 
     values = jax.lax.map(likelihood, grid)
-    best = grid[jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))]
-    return head.calibrated(best)
+    return grid[jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))]

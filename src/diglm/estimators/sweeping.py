@@ -145,7 +145,7 @@ def sweep(
         parts["test_"] = _test_rows(first, ready, target, X_test, y_test)
     results = _train(first, ready, target, weights)
     for model, result in zip(models, results, strict=True):
-        model._finish(ready.encoder, ready.encoded, result, ready.split, ready.held_out)
+        model._finish(ready, result)
         model._remember(target, y, row_weights)
     records = [_record(model, parts, target) for model in models]
     columns = {name: np.array([record[name] for record in records]) for name in records[0]}

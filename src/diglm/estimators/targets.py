@@ -1,7 +1,7 @@
 """The column to predict: its meaning learned once, then read off any further rows."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from diglm.heads import GLMHead, make_head
+from diglm.heads import AbstractHead, ConjugateHead, VariationalHead, make_head
 from diglm.types import Batch
 
 
@@ -36,6 +36,40 @@ class Labels:
         return weights if self.factors is None else weights * self.factors
 
 
+@dataclass(frozen=True)
+class WeightPrior:
+    """How the weights of a Bayesian head are treated.
+
+    Attributes:
+        precision: of their normal prior, in units of the features; None to learn it.
+        noise: standard deviation of the noise, in units of y; None to learn it.
+        method: "elbo", "elbo-diagonal", "laplace" or "jaakkola", where there is no closed form.
+        effects: whether every observation has random effects of its own.
+    """
+
+    precision: float | None = None
+    noise: float | None = None
+    method: str = "elbo"
+    effects: bool = False
+
+    def head(self, kind: str, dim: int, n_classes: int = 2) -> VariationalHead:
+        """A head of classes or counts with random weights."""
+        method, _, form = self.method.partition("-")
+        small = dim <= LARGEST_FULL_COVARIANCE
+        return VariationalHead(
+            kind,
+            dim,
+            n_classes=n_classes,
+            covariance="full" if small and not form else "diagonal",
+            precision=self.precision,
+            method=method,
+        )
+
+
+COUNTS = ("poisson", "negative_binomial", "bayesian_poisson", "mixed_poisson")
+LARGEST_FULL_COVARIANCE = 256  # features; above, the posterior of the weights is diagonal
+
+
 class AbstractTarget(ABC):
     """What was learned of a target; a value equal to `unlabelled` is no label."""
 
@@ -55,7 +89,7 @@ class AbstractTarget(ABC):
         """Groups whose shares a split should keep; None for numbers."""
 
     @abstractmethod
-    def head(self, dim: int) -> GLMHead:
+    def head(self, dim: int) -> AbstractHead:
         """The head for this target, not yet started."""
 
 
@@ -68,17 +102,25 @@ class ClassTarget(AbstractTarget):
         unlabelled: the value that is no label, or None.
         nulls: whether None and NaN are no labels either, rather than an error.
         class_weights: what rows of each class count, or None.
+        weight_prior: how random weights of the head are treated; None for a head without.
     """
 
     classes: np.ndarray
     unlabelled: Any = None
     nulls: bool = False
     class_weights: np.ndarray | None = None
+    weight_prior: WeightPrior | None = None
     metric: str = "accuracy"
 
     @classmethod
     def learn(
-        cls, y: Any, unlabelled: Any, *, nulls: bool = False, class_weight: Any = None
+        cls,
+        y: Any,
+        unlabelled: Any,
+        *,
+        nulls: bool = False,
+        class_weight: Any = None,
+        weight_prior: WeightPrior | None = None,
     ) -> "ClassTarget":
         """Find the classes among `y`; `class_weight` is None, "balanced" or a dictionary."""
         y = column_or_1d(y, warn=True)
@@ -99,7 +141,7 @@ class ClassTarget(AbstractTarget):
         weights = None
         if class_weight is not None:
             weights = compute_class_weight(class_weight, classes=classes, y=known)
-        return cls(classes, unlabelled, nulls, weights)
+        return cls(classes, unlabelled, nulls, weights, weight_prior)
 
     def read(self, y: np.ndarray) -> Labels:
         labelled = self._labelled(y)
@@ -136,45 +178,82 @@ class ClassTarget(AbstractTarget):
     def strata(self, labels: Labels) -> np.ndarray | None:
         return np.where(labels.labelled, labels.ys, -1)
 
-    def head(self, dim: int) -> GLMHead:
-        return make_head("categorical", dim, n_classes=len(self.classes))
+    def head(self, dim: int) -> AbstractHead:
+        n_classes = len(self.classes)
+        if self.weight_prior is not None:
+            kind = "binary" if n_classes == 2 else "categorical"
+            return self.weight_prior.head(kind, dim, n_classes)
+        return make_head("categorical", dim, n_classes=n_classes)
 
 
 @dataclass(frozen=True)
 class NumberTarget(AbstractTarget):
-    """Numbers in the unit that suits the head: y = location + scale * (the head's y)."""
+    """Numbers in the unit that suits the head: y = location + scale * (the head's y).
+
+    Location and scale are arrays where a row has several targets.
+    """
 
     head_name: str
-    location: float
-    scale: float
+    location: Any
+    scale: Any
     unlabelled: Any = None
+    weight_prior: WeightPrior = field(default_factory=WeightPrior)
     metric: str = "rmse"
 
     @classmethod
     def learn(
-        cls, y: Any, head_name: str, unlabelled: Any, weights: np.ndarray | None = None
+        cls,
+        y: Any,
+        head_name: str,
+        unlabelled: Any,
+        weights: np.ndarray | None = None,
+        weight_prior: WeightPrior | None = None,
     ) -> "NumberTarget":
         """Choose the unit from the labelled rows of positive weight."""
-        y = numeric(y)
+        y = numbers_of(y, head_name)
         labelled = _labelled(y, unlabelled)
         check_support(head_name, y[labelled])
         used = labelled if weights is None else labelled & (weights > 0)
-        return cls(head_name, *_units(head_name, y[used]), unlabelled)
+        location, scale = (
+            _units(head_name, y[used])
+            if y.ndim == 1
+            else np.array([_units(head_name, column[used]) for column in y.T]).T
+        )
+        prior = WeightPrior() if weight_prior is None else weight_prior
+        return cls(head_name, location, scale, unlabelled, prior)
+
+    @property
+    def n_targets(self) -> int:
+        """How many numbers a row has."""
+        return np.size(self.location)
 
     def read(self, y: np.ndarray) -> Labels:
-        y = numeric(y)
+        y = numbers_of(y, self.head_name)
         labelled = _labelled(y, self.unlabelled)
         check_support(self.head_name, y[labelled])
-        ys = np.where(labelled, (y - self.location) / self.scale, 0.0)
+        known = labelled if y.ndim == 1 else labelled[:, None]
+        ys = np.where(known, (y - self.location) / self.scale, 0.0)
         return Labels(ys.astype(jnp.result_type(float)), labelled)
 
     def relation(self, labels: Labels) -> np.ndarray:
-        return np.where(labels.labelled, labels.ys.astype(float), np.nan)[:, None]
+        ys = labels.ys.astype(float).reshape(len(labels.ys), -1)
+        return np.where(labels.labelled[:, None], ys, np.nan)
 
     def strata(self, labels: Labels) -> np.ndarray | None:
         return None
 
-    def head(self, dim: int) -> GLMHead:
+    def head(self, dim: int) -> AbstractHead:
+        prior = self.weight_prior
+        if self.head_name in ("bayesian_poisson", "mixed_poisson"):
+            return prior.head("poisson", dim)
+        if self.head_name in ("bayesian", "mixed"):
+            return ConjugateHead(
+                dim,
+                n_targets=self.n_targets,
+                noise=None if prior.noise is None else prior.noise / self.scale,
+                precision=prior.precision,
+                effects=prior.effects,
+            )
         return make_head(self.head_name, dim)
 
 
@@ -195,10 +274,26 @@ def numeric(y: Any) -> np.ndarray:
     return numbers
 
 
+def numbers_of(y: Any, head: str) -> np.ndarray:
+    """As `numeric`; a Bayesian head takes several columns, each row with all of them or none."""
+    shape = np.shape(y)
+    if head != "bayesian" or len(shape) != 2 or shape[1] < 2:
+        return numeric(y)
+    numbers = np.stack([numeric(column) for column in np.asarray(y).T], axis=1)
+    missing = np.isnan(numbers)
+    partly = missing.any(axis=1) & ~missing.all(axis=1)
+    if np.any(partly):
+        raise ValueError(
+            f"{partly.sum()} of {len(numbers)} rows of y have some targets and lack others. Give "
+            "each row all of them, or NaN for all."
+        )
+    return numbers
+
+
 def check_support(head: str, y: np.ndarray) -> None:
     """Counts are whole and not negative; a Gamma response is positive."""
     y = y[~np.isnan(y)]
-    if head in ("poisson", "negative_binomial") and np.any((y < 0) | (y != np.round(y))):
+    if head in COUNTS and np.any((y < 0) | (y != np.round(y))):
         raise ValueError(
             f"head={head!r} needs whole numbers y >= 0; got {y[(y < 0) | (y != np.round(y))][0]}."
         )
@@ -207,6 +302,8 @@ def check_support(head: str, y: np.ndarray) -> None:
 
 
 def _labelled(y: np.ndarray, unlabelled: Any) -> np.ndarray:
+    if y.ndim == 2:
+        return ~np.isnan(y[:, 0]) if unlabelled is None else _labelled(y[:, 0], unlabelled)
     labelled = ~np.isnan(y)
     return labelled if unlabelled is None else labelled & (y != unlabelled)
 
@@ -221,7 +318,7 @@ def _units(head: str, y: np.ndarray) -> tuple[float, float]:
     """The head's unit of y: standardised for locations, the mean for Gamma, none for counts."""
     if len(y) == 0:
         return 0.0, 1.0
-    if head in ("poisson", "negative_binomial"):
+    if head in COUNTS:
         return 0.0, 1.0
     if head == "gamma":
         return 0.0, float(np.mean(y))

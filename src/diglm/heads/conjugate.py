@@ -96,7 +96,7 @@ class ConjugateHead(AbstractBayesianHead):
     Args:
         dim: features of the flow; the bias is one more.
         n_targets: numbers predicted together.
-        noise: standard deviation of the noise, kept; None to learn it.
+        noise: standard deviation of the noise, one number or one a target, kept; None to learn it.
         precision: prior precision of the weights, kept; None to learn it.
         effects: whether observations have random effects of their own.
     """
@@ -117,7 +117,7 @@ class ConjugateHead(AbstractBayesianHead):
         dim: int,
         *,
         n_targets: int = 1,
-        noise: float | None = None,
+        noise: float | np.ndarray | None = None,
         precision: float | None = None,
         effects: bool = False,
     ):
@@ -126,14 +126,16 @@ class ConjugateHead(AbstractBayesianHead):
                 f"A head reads dim >= 1 features for n_targets >= 1; got {dim} and {n_targets}."
             )
         for name, value in (("noise", noise), ("precision", precision)):
-            if value is not None and not (math.isfinite(value) and value > 0):
+            if value is not None and not np.all(np.isfinite(value) & (np.asarray(value) > 0)):
                 raise ValueError(f"{name} must be a positive number, or None; got {value!r}.")
         real = jnp.result_type(float)
         self.n_targets = n_targets
         self.mean = jnp.zeros((dim + 1, n_targets))
         self.factor = Buffer(jnp.zeros((n_targets, dim + 1, dim + 1)) + jnp.eye(dim + 1)[None])
         each = jnp.zeros(n_targets)
-        self.log_noise = each if noise is None else Buffer(each + 2 * math.log(noise))
+        self.log_noise = (
+            each if noise is None else Buffer(each + 2 * jnp.log(jnp.asarray(noise, real)))
+        )
         self.log_precision = each if precision is None else Buffer(each + math.log(precision))
         ratios = jnp.full(dim if effects else 0, math.log(STARTING_RATIO), real)
         self.log_ratios = ratios if effects else Buffer(ratios)
@@ -174,6 +176,16 @@ class ConjugateHead(AbstractBayesianHead):
         return jnp.sum(self._divergence())
 
     # ------------------------------------------------------------------ levels
+
+    @property
+    def learns_noise(self) -> bool:
+        """Whether the noise is learned, rather than given."""
+        return not isinstance(self.log_noise, Buffer)
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether observations have random effects of their own."""
+        return _value(self.log_ratios).size > 0
 
     @property
     def dim(self) -> int:

@@ -2,8 +2,8 @@ r"""The bound of Jaakkola and Jordan: logistic regression with a Gaussian poster
 
 $\log\sigma(a) \ge \log\sigma(\xi) + (a - \xi)/2 - \lambda(\xi)(a^2 - \xi^2)$ with
 $\lambda(\xi) = \tanh(\xi/2) / 4\xi$: quadratic in $a$, so that the weights have
-a normal posterior under it. Each row's $\xi_n^2 = \phi_n^T (V + m m^T) \phi_n$ tightens its bound, in turn with the posterior;
-every turn raises a lower bound on the evidence.
+a normal posterior under it. Each row's $\xi_n^2 = \phi_n^T (V + m m^T) \phi_n$ tightens its bound,
+in turn with the posterior; every turn raises a lower bound on the evidence.
 
 Reference: Jaakkola and Jordan (2000), Bayesian parameter estimation via variational methods.
 """

@@ -153,7 +153,7 @@ def take_steps(
             return loss, (terms, jax.lax.stop_gradient(moved_fixed))
 
         (loss, (terms, fixed)), gradient = jax.value_and_grad(loss_of, has_aux=True)(state.weights)
-        state, good = _advance(state, schedule, loss, gradient, fixed)
+        state, good = advance(state, schedule, loss, gradient, fixed)
         added = jax.tree.map(
             lambda total, term: total + jnp.where(good, term, 0.0), sums.terms, terms
         )
@@ -202,7 +202,7 @@ def _end_epoch(
     return keep_best(state, checked.loss, always=False), means, checked
 
 
-def _advance(
+def advance(
     state: State, schedule: Schedule, loss: Scalar, gradient: Float[Array, " n"], fixed: Any
 ) -> tuple[State, Bool[Array, ""]]:
     """One Adam step from a clipped gradient; a non-finite one leaves the state as it was."""
