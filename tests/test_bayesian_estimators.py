@@ -1,0 +1,324 @@
+"""Bayesian heads behind the estimators: exactness, units, contracts and strange input."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.linear_model import BayesianRidge, LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from diglm import HybridClassifier, HybridRegressor, load
+
+TINY = dict(n_blocks=2, width=8, depth=1, n_epochs=10, batch_size=32, verbose=False)
+
+
+def table(n=150, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [1.0, 10.0, 0.1]
+    return X, 50 + 20 * X[:, 0] + X[:, 1] ** 2 / 10 + 5 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    X, y = table()
+    return HybridRegressor(head="bayesian", random_state=0, **TINY).fit(X, y)
+
+
+class Implied(Kernel):
+    """The kernel of a fitted model, as scikit-learn wants it."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return self.model.kernel(X, X if Y is None else Y)
+
+    def diag(self, X):
+        return np.diag(self.model.kernel(X))
+
+    def is_stationary(self):
+        return False
+
+
+def test_a_trained_model_is_the_gaussian_process_of_its_kernel(trained):
+    X, y = table()
+    new, _ = table(20, seed=1)
+    noise = trained.posterior_.noise_variance
+    gp = GaussianProcessRegressor(Implied(trained), alpha=noise, optimizer=None)
+    gp.fit(X, y - trained.y_location_)
+    mean, std = gp.predict(new, return_std=True)
+    ours, spread = trained.predict(new, return_std=True)
+    np.testing.assert_allclose(ours, mean + trained.y_location_, rtol=1e-6)
+    np.testing.assert_allclose(spread, np.sqrt(std**2 + noise), rtol=1e-6)
+    evidence = gp.log_marginal_likelihood_value_
+    assert trained.log_evidence(X, y) == pytest.approx(evidence, abs=1e-6)
+
+
+def test_a_trained_model_is_gpjaxs_exact_process(trained):
+    gpx = pytest.importorskip("gpjax")
+    import jax.numpy as jnp
+
+    X, y = table()
+    new, _ = table(10, seed=1)
+    phi, phi_new = (trained._design(rows) for rows in (X, new))
+    noise, prior = trained.posterior_.noise_variance, trained.posterior_.prior_precision
+    kernel = gpx.kernels.Linear(variance=jnp.asarray(1 / prior))
+    likelihood = gpx.likelihoods.Gaussian(len(y), obs_stddev=jnp.asarray(noise**0.5))
+    process = gpx.gps.Prior(kernel=kernel, mean_function=gpx.mean_functions.Zero(), jitter=0.0)
+    data = gpx.Dataset(jnp.asarray(phi), jnp.asarray(y - trained.y_location_)[:, None])
+    found = (process * likelihood).predict(jnp.asarray(phi_new), train_data=data)
+    ours, spread = trained.predict(new, return_std=True)
+    np.testing.assert_allclose(ours, np.asarray(found.mean) + trained.y_location_, rtol=1e-5)
+    latent = np.sqrt(np.diag(np.asarray(found.covariance())) + noise)
+    np.testing.assert_allclose(spread, latent, rtol=1e-5)
+
+
+def test_evidence_is_the_density_of_all_targets_in_their_units(trained):
+    X, y = table(40, seed=2)
+    cov = trained.kernel(X) + trained.posterior_.noise_variance * np.eye(40)
+    expected = stats.multivariate_normal(np.full(40, trained.y_location_), cov).logpdf(y)
+    assert trained.log_evidence(X, y) == pytest.approx(expected, abs=1e-6)
+    y[::4] = np.nan
+    kept = ~np.isnan(y)
+    assert trained.log_evidence(X, y) == pytest.approx(trained.log_evidence(X[kept], y[kept]))
+
+
+def test_posterior_predicts(trained):
+    X, _ = table(10, seed=3)
+    found = trained.posterior_
+    phi = np.concatenate([trained.transform(X), np.ones((10, 1))], axis=1)
+    mean, std = trained.predict(X, return_std=True)
+    np.testing.assert_allclose(mean, phi @ found.mean, rtol=1e-9)
+    variance = found.noise_variance + np.sum((phi @ found.covariance) * phi, axis=1)
+    np.testing.assert_allclose(std, np.sqrt(variance), rtol=1e-9)
+    dist = trained.predict_dist(X)
+    np.testing.assert_allclose(dist.log_prob(mean), stats.norm(mean, std).logpdf(mean))
+
+
+def test_without_a_flow_it_is_bayesian_ridge():
+    X, y = table()
+    model = HybridRegressor("identity", head="bayesian").fit(X, y)
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    ridge = BayesianRidge(
+        alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, tol=1e-10, max_iter=2000
+    ).fit(scaled, (y - y.mean()) / y.std())
+    # One intercept is penalised and the other not, which standardised targets hardly notice.
+    np.testing.assert_allclose(
+        model.predict(X), y.mean() + y.std() * ridge.predict(scaled), atol=0.05
+    )
+    noise = model.posterior_.noise_variance
+    assert noise == pytest.approx(y.std() ** 2 / ridge.alpha_, rel=0.02)
+
+
+def test_units_do_not_matter():
+    X, y = table(60)
+    a = HybridRegressor("linear", head="bayesian", random_state=0, **TINY).fit(X, y)
+    b = HybridRegressor("linear", head="bayesian", random_state=0, **TINY).fit(1000 * X, 10 * y)
+    np.testing.assert_allclose(10 * a.predict(X), b.predict(1000 * X), rtol=1e-6)
+    np.testing.assert_allclose(100 * a.kernel(X[:3]), b.kernel(1000 * X[:3]), rtol=1e-6)
+    shift = -60 * np.log(10)
+    assert b.log_evidence(1000 * X, 10 * y) == pytest.approx(a.log_evidence(X, y) + shift, abs=1e-5)
+    np.testing.assert_allclose(a.information_gain(X), b.information_gain(1000 * X), rtol=1e-6)
+
+
+def test_noise_and_precision_can_be_given():
+    X, y = table()
+    model = HybridRegressor("identity", head="bayesian", noise=3.0, prior_precision=1.0).fit(X, y)
+    assert model.posterior_.noise_variance == pytest.approx(9.0)
+    assert model.posterior_.prior_precision == pytest.approx(1 / y.std() ** 2)
+
+
+def test_several_targets_at_once(tmp_path):
+    X, y = table()
+    both = np.stack([y, -3 * X[:, 1]], axis=1)
+    both[::10] = np.nan
+    model = HybridRegressor("linear", head="bayesian", random_state=0, **TINY).fit(X, both)
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == (150, 2)
+    known = ~np.isnan(both[:, 0])
+    assert np.corrcoef(mean[known, 1], both[known, 1])[0, 1] > 0.99
+    assert model.posterior_.mean.shape == (2, 4)
+    assert model.kernel(X[:5]).shape == (2, 5, 5)
+    covs = model.kernel(X[known]) + model.posterior_.noise_variance[:, None, None] * np.eye(
+        known.sum()
+    )
+    parts = [
+        stats.multivariate_normal(np.full(known.sum(), loc), cov).logpdf(column)
+        for loc, cov, column in zip(model.y_location_, covs, both[known].T, strict=True)
+    ]
+    assert model.log_evidence(X, both) == pytest.approx(sum(parts), abs=1e-5)
+    assert model.log_joint(X[known], both[known]).shape == (known.sum(),)
+    assert list(model.assess(X).columns)[:4] == ["prediction_0", "sd_0", "prediction_1", "sd_1"]
+    model.downdate(X[:20], both[:20])
+    model.save(tmp_path / "m")
+    np.testing.assert_allclose(load(tmp_path / "m").predict(X), model.predict(X))
+    both[1, 0] = np.nan
+    with pytest.raises(ValueError, match="some targets and lack others"):
+        model.fit(X, both)
+    with pytest.raises(ValueError, match="1d array"):
+        HybridRegressor("linear", head="gaussian").fit(X, both)
+
+
+@pytest.mark.parametrize("inference", ["exact", "minibatch"])
+def test_both_ways_of_training_end_with_the_exact_posterior(inference):
+    X, y = table()
+    model = HybridRegressor(head="bayesian", inference=inference, random_state=0, **TINY).fit(X, y)
+    phi = model._design(X)
+    found = model.posterior_
+    precise = found.prior_precision * np.eye(4) + phi.T @ phi / found.noise_variance
+    np.testing.assert_allclose(found.covariance, np.linalg.inv(precise), rtol=1e-6, atol=1e-9)
+    assert model.score(X, y) > 0.5
+
+
+def test_contracts(trained, tmp_path):
+    X, y = table()
+    copied = pickle.loads(pickle.dumps(trained))
+    np.testing.assert_array_equal(copied.predict(X), trained.predict(X))
+    assert clone(trained).get_params() == trained.get_params()
+    again = clone(trained).fit(X, y)
+    np.testing.assert_allclose(again.predict(X), trained.predict(X))
+    trained.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(X), trained.predict(X))
+    np.testing.assert_array_equal(loaded.posterior_.mean, trained.posterior_.mean)
+    assert np.isfinite(cross_val_score(HybridRegressor("identity", head="bayesian"), X, y)).all()
+    found = trained.counterfactual(X[:3], 60.0)
+    np.testing.assert_allclose(found.prediction, 60.0, rtol=1e-3)
+    assert trained.sample(4, y=60.0, random_state=0).shape == (4, 3)
+    assert trained.sample_joint(5, random_state=0)[1].shape == (5,)
+    again.fit(X, y).set_params(head="gaussian", flow="identity").fit(X, y)
+    assert not hasattr(again, "posterior_")
+
+
+def test_strange_tables_have_finite_answers():
+    X, y = table(40)
+    strange = {
+        "duplicate columns": (np.concatenate([X, X], axis=1), y),
+        "fewer rows than columns": (np.random.default_rng(0).normal(size=(8, 20)), y[:8]),
+        "huge columns": (X * 1e8, y),
+        "one row": (X[:1], y[:1]),
+        "constant target": (X, np.full(40, 3.0)),
+        "no noise": (X, X @ [1.0, 2.0, 3.0]),
+        "huge target": (X, 1e12 * y),
+    }
+    for name, (rows, targets) in strange.items():
+        model = HybridRegressor("identity", head="bayesian").fit(rows, targets)
+        mean, std = model.predict(rows, return_std=True)
+        assert np.all(np.isfinite(mean)) and np.all(std > 0), name
+        assert np.isfinite(model.log_evidence(rows, targets)), name
+        assert np.all(np.isfinite(model.information_gain(rows))), name
+    exact = HybridRegressor("identity", head="bayesian").fit(*strange["no noise"])
+    np.testing.assert_allclose(exact.predict(X), strange["no noise"][1], atol=1e-2)
+    with pytest.raises(ValueError, match="no label|nothing to predict|No training row"):
+        HybridRegressor("identity", head="bayesian").fit(X, np.full(40, np.nan))
+    with pytest.raises(ValueError, match="infinity"):
+        HybridRegressor("identity", head="bayesian").fit(X, np.full(40, np.inf))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [dict(noise=-1.0), dict(prior_precision="high"), dict(inference="laplace"), dict(noise=0)],
+)
+def test_parameters_out_of_range_are_named(options):
+    X, y = table(20)
+    with pytest.raises(ValueError, match=next(iter(options))):
+        HybridRegressor("identity", head="bayesian", **options).fit(X, y)
+
+
+def classes(n=200, k=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    etas = 1.5 * X @ rng.normal(size=(2, k))
+    return X, np.argmax(etas + rng.gumbel(size=(n, k)), axis=1)
+
+
+@pytest.mark.parametrize("inference", ["elbo", "elbo-diagonal", "laplace", "jaakkola"])
+def test_two_classes_by_every_kind_of_inference(inference):
+    X, y = classes()
+    model = HybridClassifier("identity", head="bayesian", inference=inference).fit(X, y)
+    logistic = LogisticRegression(C=1.0).fit(X, y)
+    ours, theirs = model.predict_proba(X)[:, 1], logistic.predict_proba(X)[:, 1]
+    np.testing.assert_allclose(ours.sum() / 200, y.mean(), atol=0.02)
+    assert np.max(np.abs(ours - theirs)) < 0.06
+    far = 20 * X[:5]
+    assert np.all(model.predict_proba(far).max(axis=1) <= logistic.predict_proba(far).max(axis=1))
+
+
+def test_many_classes(tmp_path):
+    X, y = classes(300, 4)
+    names = np.array(["a", "b", "c", "d"])[y]
+    model = HybridClassifier("linear", head="bayesian", random_state=0, **TINY).fit(X, names)
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-9)
+    logistic = LogisticRegression().fit(X, names)
+    assert model.score(X, names) > logistic.score(X, names) - 0.04
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").predict_proba(X), probabilities)
+    assert model.sample(3, y="b", random_state=0).shape == (3, 2)
+    found = model.counterfactual(X[:2], "c")
+    assert list(found.prediction) == ["c", "c"]
+    with pytest.raises(ValueError, match="for two classes"):
+        HybridClassifier("identity", head="bayesian", inference="jaakkola").fit(X, y)
+
+
+def test_averaging_over_weights_helps_where_rows_are_few():
+    gains = []
+    for seed in range(12):
+        X, y = classes(14, 2, seed)
+        X_new, y_new = classes(400, 2, seed)  # the same weights, other draws follow the first ones
+        if len(np.unique(y)) < 2:
+            continue
+        averaged = HybridClassifier("identity", head="bayesian").fit(X, y)
+        point = HybridClassifier("identity").fit(X, y)
+        scores = [
+            np.mean(np.log(np.clip(m.predict_proba(X_new), 1e-9, 1)[np.arange(400), y_new]))
+            for m in (averaged, point)
+        ]
+        gains.append(scores[0] - scores[1])
+    assert np.median(gains) > 0.1
+
+
+@pytest.mark.parametrize("inference", ["elbo", "elbo-diagonal", "laplace"])
+def test_counts(inference):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = rng.poisson(np.exp(X @ [0.5, -0.3] + 1))
+    model = HybridRegressor("identity", head="bayesian_poisson", inference=inference).fit(X, y)
+    plain = HybridRegressor("identity", head="poisson").fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(mean, plain.predict(X), rtol=0.1)
+    assert np.all(std > np.sqrt(mean) * 0.999)
+    assert model.sample(2, y=3, random_state=0).shape == (2, 2)
+    with pytest.raises(ValueError, match="whole numbers"):
+        model.fit(X, y + 0.5)
+
+
+def test_intervals_hold_what_they_promise():
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=5)
+    inside = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(220, 5))
+        y = X @ weights + rng.normal(size=220)
+        model = HybridRegressor("identity", head="bayesian").fit(X[:20], y[:20])
+        low, high = model.predict_dist(X[20:]).interval(0.9)
+        inside.append(np.mean((low < y[20:]) & (y[20:] < high)))
+    assert 0.86 < np.mean(inside) < 0.94
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [HybridRegressor("identity", head="bayesian"), HybridClassifier("identity", head="bayesian")],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": "rows are held out by their number"
+    },
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_estimators_keep_scikit_learns_contract(estimator, check):
+    check(estimator)

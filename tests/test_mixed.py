@@ -1,0 +1,221 @@
+"""Random effects against statsmodels, known truths and their own definitions."""
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+
+from diglm import HybridClassifier, HybridRegressor, load
+from diglm.heads import ConjugateHead
+from diglm.heads.mixed import fit_mixed
+
+
+def grouped(n_groups=12, size=10, seed=0, slope=1.0):
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(n_groups), size)
+    x = rng.normal(3.0, 2.0, len(codes))
+    effects = rng.multivariate_normal([0, 0], [[4.0, 0.5], [0.5, slope**2 / 4]], n_groups)
+    y = 10 + 2 * x + effects[codes, 0] + effects[codes, 1] * x + rng.normal(size=len(codes))
+    return x, codes, y
+
+
+def statsmodels_fit(y, fixed, codes, random):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = sm.MixedLM(y, fixed, codes, exog_re=random)
+        return model.fit(reml=True, method=["lbfgs", "powell"], gtol=1e-12)
+
+
+def line_of(model, low=0.0, high=1.0):
+    """Intercept and slope of a population line, from two predictions."""
+    a, b = model.predict(np.array([[low], [high]]))
+    return np.array([a - low * (b - a) / (high - low), (b - a) / (high - low)])
+
+
+def test_intercepts_and_slopes_are_those_of_statsmodels():
+    x, codes, y = grouped()
+    design = np.stack([np.ones_like(x), x], axis=1)
+    expected = statsmodels_fit(y, design, codes, design)
+    names = np.array([f"group {c}" for c in codes])
+    model = HybridRegressor("identity", head="mixed", random_effects=[0]).fit(
+        x[:, None], y, groups=names
+    )
+    np.testing.assert_allclose(line_of(model, 2, 4), expected.fe_params, rtol=1e-3)
+    np.testing.assert_allclose(model.random_covariance_, expected.cov_re, atol=2e-3)
+    assert model.residual_variance_ == pytest.approx(expected.scale, rel=1e-3)
+    order = [int(str(g).split()[1]) for g in model.groups_]
+    theirs = np.stack([expected.random_effects[g] for g in order])
+    np.testing.assert_allclose(model.random_effects_, theirs, atol=5e-3)
+    fitted = model.predict(x[:, None], groups=names)
+    np.testing.assert_allclose(fitted, expected.fittedvalues, atol=5e-3)
+
+
+@pytest.mark.parametrize("random", ["intercept", ["income"]])
+def test_a_public_table_agrees_with_statsmodels(random):
+    # Grunfeld's investments: 220 years of firms, of which there are eleven.
+    data = sm.datasets.grunfeld.load_pandas().data
+    X = data[["value", "capital"]].rename(columns={"capital": "income"}) / 1000
+    y, firms = data["invest"].to_numpy() / 100, data["firm"].to_numpy()
+    fixed = np.column_stack([np.ones(len(X)), X.to_numpy()])
+    columns = [0] if random == "intercept" else [0, 2]
+    expected = statsmodels_fit(y, fixed, firms, fixed[:, columns])
+    model = HybridRegressor("identity", head="mixed", random_effects=random).fit(
+        X, y, groups=firms
+    )
+    middle = X.iloc[[100]].to_numpy()[0]
+    steps = np.stack([middle, middle + [0.1, 0], middle + [0, 0.1]])
+    at = model.predict(type(X)(steps, columns=X.columns))
+    slopes = (at[1:] - at[0]) * 10
+    np.testing.assert_allclose(slopes, expected.fe_params[1:], rtol=1e-3, atol=1e-3)
+    assert model.residual_variance_ == pytest.approx(expected.scale, rel=1e-3)
+    np.testing.assert_allclose(model.random_covariance_, expected.cov_re, rtol=5e-3, atol=5e-3)
+
+
+def test_restricted_likelihood_is_the_flat_limit_of_the_evidence():
+    x, codes, y = grouped(4, 6)
+    phi, ones = np.stack([x, np.ones_like(x)], axis=1), np.ones((len(x), 1))
+    found = fit_mixed("gaussian", phi, ones, codes, y, np.ones(len(y)), n_groups=4)
+    same = codes[:, None] == codes[None, :]
+    flat = 1e8
+    cov = found.noise * np.eye(len(y)) + found.covariance[0, 0] * same + flat * phi @ phi.T
+    evidence = stats.multivariate_normal(np.zeros(len(y)), cov).logpdf(y)
+    restricted = evidence + 0.5 * 2 * np.log(flat) + np.log(2 * np.pi)
+    assert found.log_likelihood == pytest.approx(restricted, abs=1e-3)
+    # Predictions are the conditional normal of that same joint.
+    new, group = np.array([[4.0, 1.0]]), np.array([2])
+    to_rows = flat * new @ phi.T + found.covariance[0, 0] * (codes == 2)
+    expected = (to_rows @ np.linalg.solve(cov, y))[0]
+    prior = flat * new @ new.T + found.covariance[0, 0]
+    variance = (prior - to_rows @ np.linalg.solve(cov, to_rows.T))[0, 0]
+    mean, spread = found.predictor(new, np.ones((1, 1)), group)
+    assert mean[0] == pytest.approx(expected, abs=1e-4)
+    assert spread[0] == pytest.approx(variance, rel=1e-2)
+
+
+def test_unseen_groups_are_the_population():
+    x, codes, y = grouped()
+    model = HybridRegressor("identity", head="mixed").fit(x[:, None], y, groups=codes)
+    new = np.array([[3.0], [3.0]])
+    mean, std = model.predict(new, return_std=True, groups=[0, 999])
+    alone, wide = model.predict(new, return_std=True)
+    assert mean[1] == pytest.approx(alone[1]) and std[1] == pytest.approx(wide[1])
+    assert abs(mean[0] - mean[1]) > 0.05 and std[0] < std[1]
+    assert wide[0] ** 2 > model.random_covariance_[0, 0]
+
+
+def test_no_effect_gets_no_variance():
+    rng = np.random.default_rng(0)
+    x, codes = rng.normal(size=300), np.repeat(np.arange(30), 10)
+    y = x + rng.normal(size=300)
+    y -= np.array([y[codes == g].mean() for g in range(30)])[codes]
+    model = HybridRegressor("identity", head="mixed").fit(x[:, None], y, groups=codes)
+    assert 0 <= model.random_covariance_[0, 0] < 1e-3
+    assert np.all(np.isfinite(model.predict(x[:, None], groups=codes)))
+
+
+def test_effects_of_groups_of_classes_and_counts_are_recovered():
+    rng = np.random.default_rng(0)
+    codes, x = np.repeat(np.arange(60), 25), rng.normal(size=1500)
+    effects = rng.normal(size=60)
+    eta = 0.5 + x + effects[codes]
+    counts = rng.poisson(np.exp(0.5 * eta))
+    model = HybridRegressor("identity", head="mixed_poisson").fit(x[:, None], counts, groups=codes)
+    assert model.random_covariance_[0, 0] == pytest.approx(0.25 * effects.var(), rel=0.25)
+    assert np.corrcoef(model.random_effects_[:, 0], effects)[0, 1] > 0.9
+    rate = model.predict(x[:, None], groups=codes)
+    assert np.corrcoef(rate, np.exp(0.5 * eta))[0, 1] > 0.95
+    labels = rng.random(1500) < 1 / (1 + np.exp(-eta))
+    classifier = HybridClassifier("identity", head="mixed").fit(x[:, None], labels, groups=codes)
+    assert classifier.random_covariance_[0, 0] == pytest.approx(effects.var(), rel=0.4)
+    with_groups = classifier.predict_proba(x[:, None], groups=codes)[:, 1]
+    without = classifier.predict_proba(x[:, None])[:, 1]
+    truth = 1 / (1 + np.exp(-eta))
+    assert np.mean((with_groups - truth) ** 2) < 0.5 * np.mean((without - truth) ** 2)
+
+
+def test_laplace_is_the_integral_over_a_groups_intercept():
+    rng = np.random.default_rng(0)
+    codes, ones = np.repeat(np.arange(20), 15), np.ones((300, 1))
+    ys = (rng.random(300) < 1 / (1 + np.exp(-rng.normal(size=20)[codes]))).astype(float)
+    found = fit_mixed("binary", ones, ones, codes, ys, np.ones(300), n_groups=20)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    weights = weights / weights.sum()
+
+    def log_likelihood(bias, sd):
+        etas = bias + sd * nodes
+        ones_in = np.bincount(codes, ys)
+        per_group = ones_in[:, None] * etas - 15 * np.logaddexp(0, etas)
+        return np.sum(np.log(np.exp(per_group) @ weights))
+
+    # The variance of the Laplace fit is near the top of the exact likelihood.
+    sd, bias = found.covariance[0, 0] ** 0.5, found.fixed[0]
+    top = max(log_likelihood(bias, s) for s in np.linspace(0.05, 3, 60))
+    assert log_likelihood(bias, sd) > top - 0.1
+
+
+def test_a_flow_learns_what_groups_do_not_explain():
+    rng = np.random.default_rng(0)
+    codes, x = np.repeat(np.arange(20), 20), rng.normal(size=(400, 2))
+    y = np.sin(2 * x[:, 0]) + x[:, 1] + rng.normal(size=20)[codes] * 2 + 0.2 * rng.normal(size=400)
+    settings = dict(n_blocks=2, width=16, n_epochs=40, random_state=0)
+    model = HybridRegressor(head="mixed", **settings).fit(x, y, groups=codes)
+    left = y - model.predict(x, groups=codes)
+    assert np.std(left) < 0.6
+    low, high = model.predict_dist(x, groups=codes).interval(0.9)
+    assert 0.8 < np.mean((low < y) & (y < high)) < 0.98
+
+
+def test_effects_of_observations_let_the_noise_vary():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(800, 1))
+    y = x[:, 0] + (0.1 + np.abs(x[:, 0])) * rng.normal(size=800)
+    even = HybridRegressor("identity", head="bayesian").fit(x, y)
+    uneven = HybridRegressor("identity", head="mixed", random_state=0).fit(x, y)
+    assert isinstance(uneven.model_.head, ConjugateHead) and uneven.model_.head.has_effects
+    _, std = uneven.predict(np.array([[0.0], [2.0]]), return_std=True)
+    assert std[1] > 3 * std[0]
+    gain = uneven.predict_dist(x).log_prob(y).mean() - even.predict_dist(x).log_prob(y).mean()
+    assert gain > 0.1
+    uneven.update(x[:5], y[:5]).downdate(x[:5], y[:5])  # the exact posterior is still there
+
+
+def test_saving_keeps_groups(tmp_path):
+    x, codes, y = grouped()
+    names = np.array(["a", "b", "c"], object)[codes % 3]
+    model = HybridRegressor("identity", head="mixed", random_effects="slopes").fit(
+        x[:, None], y, groups=names
+    )
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_allclose(
+        again.predict(x[:, None], groups=names), model.predict(x[:, None], groups=names)
+    )
+    np.testing.assert_allclose(again.random_covariance_, model.random_covariance_)
+    assert set(again.assess(x[:, None]).columns) >= {"prediction", "sd", "rejected"}
+
+
+def test_mistakes_with_groups_are_named():
+    x, codes, y = grouped()
+    X = x[:, None]
+    with pytest.raises(ValueError, match="groups belong to head='mixed'"):
+        HybridRegressor("identity", head="gaussian").fit(X, y, groups=codes)
+    with pytest.raises(ValueError, match="needs the group of each row"):
+        HybridRegressor("identity", head="mixed", random_effects="slopes").fit(X, y)
+    with pytest.raises(ValueError, match="120 rows, but groups has 3"):
+        HybridRegressor("identity", head="mixed").fit(X, y, groups=codes[:3])
+    with pytest.raises(ValueError, match="names the column 'age'"):
+        HybridRegressor("identity", head="mixed", random_effects=["age"]).fit(X, y, groups=codes)
+    with pytest.raises(ValueError, match="has no groups"):
+        HybridRegressor("identity", head="mixed", random_effects="observation").fit(
+            X, y, groups=codes
+        )
+    with pytest.raises(ValueError, match="for two classes"):
+        HybridClassifier("identity", head="mixed").fit(X, codes % 3, groups=codes)
+    model = HybridRegressor("identity", head="gaussian").fit(X, y)
+    with pytest.raises(ValueError, match="without groups"):
+        model.predict(X, groups=codes)
+    assert not hasattr(model, "random_effects_")
+    assert jnp.ndim(model.y_mean_) == 0

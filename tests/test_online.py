@@ -1,0 +1,182 @@
+"""Rows learned and unlearned one after the other, against fits to what remains."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from diglm import HybridRegressor, load
+from diglm.estimators.seen import Seen, mark_rows
+from diglm.heads.evidence import Statistics, posterior
+
+
+def table(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, 5 * X @ [1.0, -1.0, 0.5] + 100 + 2 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = table()
+    return HybridRegressor("linear", head="bayesian", n_epochs=5, random_state=0).fit(X, y)
+
+
+def refitted(model, X, y):
+    """The posterior of these rows under the model's flow and levels, afresh."""
+    fresh = copy.deepcopy(model)
+    head = fresh.model_.head
+    known, _, marks = fresh._read(head, X, y, None)
+    fresh.statistics_, fresh.seen_ = tuple(map(np.asarray, known)), tuple(Seen.of(marks))
+    fresh._hold(head)
+    return fresh
+
+
+def test_a_thousand_sequences_of_updates_and_downdates_equal_the_refit(fitted):
+    X, y = table()
+    more, labels = table(200, seed=1)
+    rows, targets = np.concatenate([X, more]), np.concatenate([y, labels])
+    model = copy.deepcopy(fitted)
+    learned = np.arange(len(rows)) < len(X)
+    rng = np.random.default_rng(0)
+    for turn in range(1000):
+        size = int(rng.integers(1, 12))
+        pool = np.flatnonzero(~learned if turn % 2 == 0 else learned)
+        chosen = rng.choice(pool, min(size, len(pool)), replace=False)
+        (model.update if turn % 2 == 0 else model.downdate)(rows[chosen], targets[chosen])
+        learned[chosen] = turn % 2 == 0
+        if turn % 100 == 99:
+            expected = refitted(fitted, rows[learned], targets[learned]).posterior_
+            np.testing.assert_allclose(model.posterior_.mean, expected.mean, atol=1e-6)
+            np.testing.assert_allclose(model.posterior_.covariance, expected.covariance, atol=1e-6)
+            assert np.all(np.linalg.eigvalsh(model.posterior_.covariance) > 0)
+
+
+def test_order_does_not_matter_and_predictions_follow(fitted):
+    more, labels = table(30, seed=2)
+    together, apart = copy.deepcopy(fitted), copy.deepcopy(fitted)
+    together.update(more, labels)
+    for i in np.random.default_rng(0).permutation(30):
+        apart.update(more[[i]], labels[[i]])
+    np.testing.assert_allclose(together.predict(more), apart.predict(more), atol=1e-9)
+    before, after = (m.predict(more, return_std=True)[1] for m in (fitted, together))
+    assert np.all(after < before)
+
+
+def test_unlearning_everything_leaves_the_prior(fitted):
+    X, y = table()
+    model = copy.deepcopy(fitted).downdate(X, y)
+    found = model.posterior_
+    np.testing.assert_allclose(found.mean, [0, 0, 0, model.y_location_], atol=1e-12)
+    np.testing.assert_allclose(found.covariance, np.eye(4) / found.prior_precision)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X, y: (X + 1, y),
+        lambda X, y: (X, y + 1),
+        lambda X, y: (np.concatenate([X, X]), np.concatenate([y, y])),
+    ],
+)
+def test_rows_never_learned_cannot_be_unlearned(fitted, change):
+    X, y = table()
+    model = copy.deepcopy(fitted)
+    before = model.posterior_.mean
+    with pytest.raises(ValueError, match="has not learned"):
+        model.downdate(*change(X[:3], y[:3]))
+    np.testing.assert_array_equal(model.posterior_.mean, before)
+
+
+def test_a_row_learned_twice_can_be_unlearned_twice(fitted):
+    X, y = table()
+    model = copy.deepcopy(fitted).update(X[:1], y[:1])
+    model.downdate(X[:1], y[:1]).downdate(X[:1], y[:1])
+    with pytest.raises(ValueError, match="1 rows"):
+        model.downdate(X[:1], y[:1])
+
+
+def test_weights_and_missing_targets_are_remembered():
+    X, y = table(60)
+    weights = np.where(np.arange(60) < 30, 1.0, 3.0)
+    model = HybridRegressor("identity", head="bayesian").fit(X, y, weights)
+    with pytest.raises(ValueError, match="has not learned"):
+        model.downdate(X[40:], y[40:])
+    model.downdate(X[40:], y[40:], weights[40:])
+    before = model.posterior_.mean
+    model.update(X[40:], np.full(20, np.nan))
+    np.testing.assert_array_equal(model.posterior_.mean, before)
+
+
+def test_saved_models_go_on_learning(fitted, tmp_path):
+    X, y = table()
+    fitted.save(tmp_path / "model")
+    model = load(tmp_path / "model").downdate(X[:10], y[:10])
+    expected = copy.deepcopy(fitted).downdate(X[:10], y[:10])
+    np.testing.assert_allclose(model.posterior_.mean, expected.posterior_.mean)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X))
+
+
+def test_information_gain_is_the_fall_of_entropy(fitted):
+    more, labels = table(4, seed=3)
+    gains = fitted.information_gain(more)
+    for i in range(4):
+        after = copy.deepcopy(fitted).update(more[[i]], labels[[i]])
+        entropies = [0.5 * np.linalg.slogdet(m.posterior_.covariance)[1] for m in (fitted, after)]
+        assert gains[i] == pytest.approx(entropies[0] - entropies[1], abs=1e-9)
+
+
+def test_the_most_informative_rows_are_never_refused_ones(fitted):
+    near, far = table(40, seed=4)[0], 50 + table(5, seed=5)[0]
+    rows = np.concatenate([far, near])
+    assert np.all(fitted.rejects(far))
+    assert np.argmax(fitted.information_gain(rows)) < 5
+    chosen = fitted.most_informative(rows, 8)
+    assert len(set(chosen.tolist())) == 8
+    assert not np.any(fitted.rejects(rows[chosen]))
+    assert len(fitted.most_informative(far, 3)) == 0
+    # A row asked about once has little left to teach.
+    twins = np.concatenate([near[chosen[[0]] - 5], near[chosen[[0]] - 5], near[:5]])
+    assert set(fitted.most_informative(twins, 2).tolist()) != {0, 1}
+
+
+def test_learning_ten_informative_rows_beats_ten_random_ones():
+    pool, labels = table(400, seed=6)
+    start = HybridRegressor("identity", head="bayesian", noise=2.0, reject=None)
+    start.fit(pool[:20], labels[:20])
+
+    def left(rows):
+        model = copy.deepcopy(start).update(pool[rows], labels[rows])
+        return np.linalg.slogdet(model.posterior_.covariance)[1]
+
+    rng = np.random.default_rng(0)
+    random = np.mean([left(20 + rng.choice(380, 10, replace=False)) for _ in range(20)])
+    assert left(20 + start.most_informative(pool[20:], 10)) < random
+
+
+def test_marks_tell_rows_apart_and_not_zeros():
+    values = np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]])
+    marks = mark_rows(values, np.zeros(3))
+    assert marks[0] == marks[2] != marks[1]
+    many = mark_rows(np.random.default_rng(0).normal(size=(100_000, 2)))
+    assert len(np.unique(many)) == len(many)
+
+
+def test_sums_subtract_what_they_added():
+    rng = np.random.default_rng(0)
+    phi, ys = rng.normal(size=(50, 4)), rng.normal(size=(50, 1))
+    first = Statistics.of(phi[:30], ys[:30], np.ones(30))
+    there = first.plus(Statistics.of(phi[30:], ys[30:], np.ones(20)))
+    back = there.plus(Statistics.of(phi[30:], ys[30:], np.ones(20)), -1)
+    np.testing.assert_allclose(
+        posterior(first, 0.5, 1.0).mean, posterior(back, 0.5, 1.0).mean, atol=1e-12
+    )
+
+
+def test_other_heads_say_what_they_lack():
+    X, y = table(30)
+    model = HybridRegressor("identity", head="gaussian").fit(X, y)
+    assert not hasattr(model, "posterior_")
+    for ask in (lambda: model.update(X, y), lambda: model.information_gain(X)):
+        with pytest.raises(ValueError, match="head='bayesian'"):
+            ask()
