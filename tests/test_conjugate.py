@@ -177,7 +177,9 @@ def test_two_passes_give_the_gradient_of_the_direct_evidence(key, n_targets, eff
 
     loss, gradient = jax.value_and_grad(direct)(trainable)
     assert found.loss == pytest.approx(float(loss), rel=1e-9)
-    for mine, theirs in zip(jax.tree.leaves(found.gradient), jax.tree.leaves(gradient), strict=True):
+    for mine, theirs in zip(
+        jax.tree.leaves(found.gradient), jax.tree.leaves(gradient), strict=True
+    ):
         np.testing.assert_allclose(mine, theirs, atol=1e-6 * float(jnp.max(jnp.abs(theirs)) + 1e-3))
 
 

@@ -62,9 +62,7 @@ def test_a_public_table_agrees_with_statsmodels(random):
     fixed = np.column_stack([np.ones(len(X)), X.to_numpy()])
     columns = [0] if random == "intercept" else [0, 2]
     expected = statsmodels_fit(y, fixed, firms, fixed[:, columns])
-    model = HybridRegressor("identity", head="mixed", random_effects=random).fit(
-        X, y, groups=firms
-    )
+    model = HybridRegressor("identity", head="mixed", random_effects=random).fit(X, y, groups=firms)
     middle = X.iloc[[100]].to_numpy()[0]
     steps = np.stack([middle, middle + [0.1, 0], middle + [0, 0.1]])
     at = model.predict(type(X)(steps, columns=X.columns))
@@ -79,7 +77,7 @@ def test_restricted_likelihood_is_the_flat_limit_of_the_evidence():
     phi, ones = np.stack([x, np.ones_like(x)], axis=1), np.ones((len(x), 1))
     found = fit_mixed("gaussian", phi, ones, codes, y, np.ones(len(y)), n_groups=4)
     same = codes[:, None] == codes[None, :]
-    flat = 1e8
+    flat = 1e5
     cov = found.noise * np.eye(len(y)) + found.covariance[0, 0] * same + flat * phi @ phi.T
     evidence = stats.multivariate_normal(np.zeros(len(y)), cov).logpdf(y)
     restricted = evidence + 0.5 * 2 * np.log(flat) + np.log(2 * np.pi)
@@ -108,9 +106,13 @@ def test_unseen_groups_are_the_population():
 
 def test_no_effect_gets_no_variance():
     rng = np.random.default_rng(0)
-    x, codes = rng.normal(size=300), np.repeat(np.arange(30), 10)
-    y = x + rng.normal(size=300)
-    y -= np.array([y[codes == g].mean() for g in range(30)])[codes]
+    codes = np.repeat(np.arange(30), 10)
+
+    def centred(values):
+        return values - np.array([values[codes == g].mean() for g in range(30)])[codes]
+
+    x = centred(rng.normal(size=300))
+    y = x + centred(rng.normal(size=300))
     model = HybridRegressor("identity", head="mixed").fit(x[:, None], y, groups=codes)
     assert 0 <= model.random_covariance_[0, 0] < 1e-3
     assert np.all(np.isfinite(model.predict(x[:, None], groups=codes)))
@@ -123,13 +125,13 @@ def test_effects_of_groups_of_classes_and_counts_are_recovered():
     eta = 0.5 + x + effects[codes]
     counts = rng.poisson(np.exp(0.5 * eta))
     model = HybridRegressor("identity", head="mixed_poisson").fit(x[:, None], counts, groups=codes)
-    assert model.random_covariance_[0, 0] == pytest.approx(0.25 * effects.var(), rel=0.25)
+    assert model.random_covariance_[0, 0] == pytest.approx(0.25, rel=0.3)
     assert np.corrcoef(model.random_effects_[:, 0], effects)[0, 1] > 0.9
     rate = model.predict(x[:, None], groups=codes)
     assert np.corrcoef(rate, np.exp(0.5 * eta))[0, 1] > 0.95
     labels = rng.random(1500) < 1 / (1 + np.exp(-eta))
     classifier = HybridClassifier("identity", head="mixed").fit(x[:, None], labels, groups=codes)
-    assert classifier.random_covariance_[0, 0] == pytest.approx(effects.var(), rel=0.4)
+    assert classifier.random_covariance_[0, 0] == pytest.approx(1.0, rel=0.4)
     with_groups = classifier.predict_proba(x[:, None], groups=codes)[:, 1]
     without = classifier.predict_proba(x[:, None])[:, 1]
     truth = 1 / (1 + np.exp(-eta))

@@ -35,7 +35,6 @@ from diglm.estimators.start import (
     split_rows,
 )
 from diglm.estimators.targets import AbstractTarget
-from diglm.heads import GLMHead
 from diglm.hybrid import Hybrid
 from diglm.selective import RejectRule, check_reject
 from diglm.training import FitResult, ProgressBar, fit
@@ -96,28 +95,26 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
     def _fit(self, X: Any, y: np.ndarray, target: AbstractTarget, weights: np.ndarray) -> None:
         """Fit encoder, hybrid, calibration and reject rule; attributes are set only on success."""
         ready = self._prepared(X, y, target, weights)
-        begun = ready.begun
-        with ProgressBar(begun.settings.n_epochs, target.metric, self.verbose) as bar:
+        with ProgressBar(ready.begun.settings.n_epochs, target.metric, self.verbose) as bar:
             # With nothing to train but the head, its exact fit is the whole fit.
             result = (
-                FitResult(begun.model, stopped="exact")
-                if begun.exact
-                else fit(
-                    begun.model,
-                    ready.train,
-                    objective=begun.objective,
-                    validation=ready.held_out if len(ready.held_out.weight) else None,
-                    settings=begun.settings,
-                    seed=ready.seed,
-                    progress=bar,
-                )
+                FitResult(ready.begun.model, stopped="exact")
+                if ready.begun.exact
+                else self._trained(ready, bar)
             )
-        result = self._refined(result, ready)
         self._finish(ready, result)
 
-    def _refined(self, result: FitResult, ready: "Prepared") -> FitResult:
-        """What an estimator may add to training before the head is settled: nothing."""
-        return result
+    def _trained(self, ready: Prepared, bar: ProgressBar) -> FitResult:
+        """The model trained by minibatches."""
+        return fit(
+            ready.begun.model,
+            ready.train,
+            objective=ready.begun.objective,
+            validation=ready.held_out if len(ready.held_out.weight) else None,
+            settings=ready.begun.settings,
+            seed=ready.seed,
+            progress=bar,
+        )
 
     def _prepared(
         self, X: Any, y: np.ndarray, target: AbstractTarget, weights: np.ndarray
@@ -457,7 +454,7 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         return log_px.astype(float) + encoded.log_scale + UNSEEN_LOG_MASS * encoded.unseen
 
     @property
-    def _head(self) -> GLMHead:
+    def _head(self) -> Any:
         return head_of(self.model_)
 
     @property

@@ -319,8 +319,8 @@ def _response(
     if kind == "gaussian":
         spread = np.sqrt(noise * widening**2 + variance)
         return Gaussian(jnp.asarray(mean, float), jnp.asarray(spread, float))
-    mean, variance = (jnp.asarray(a, float) for a in (mean / widening, variance / widening**2))
+    eta, spread = (jnp.asarray(a, float) for a in (mean / widening, variance / widening**2))
     if kind == "poisson":
-        return AveragePoisson(mean, variance).predictive()
-    logit = AverageBernoulli(mean, variance).predictive().logit
+        return AveragePoisson(eta, spread).predictive()
+    logit = AverageBernoulli(eta, spread).predictive().logit
     return Categorical(jnp.stack([-logit, logit], axis=-1) / 2)

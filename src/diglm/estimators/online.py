@@ -175,7 +175,7 @@ class AbstractOnlineRegressor(AbstractMixedEstimator):
     ) -> tuple[Statistics, np.ndarray, np.ndarray]:
         """Sums over labelled rows, their weights and their marks."""
         encoded = self._encode(X)
-        labels = self._number_target().read(y)
+        labels = self._number_target().read(np.asarray(y))
         if len(labels.labelled) != len(encoded.values):
             raise ValueError(f"X has {len(encoded.values)} rows, but y has {len(labels.labelled)}.")
         weights = _check_sample_weight(
@@ -188,7 +188,7 @@ class AbstractOnlineRegressor(AbstractMixedEstimator):
         ys = np.asarray(batch.y)[used]
         if zs is None:
             zs = np.zeros((0, head.dim))
-        known = head.statistics(zs.reshape(len(used), -1), ys, counted)
+        known = head.statistics(zs.reshape(len(used), head.dim), ys, counted)
         marks = mark_rows(np.asarray(batch.x)[used], ys, np.asarray(batch.weight)[used])
         return known, counted, marks
 
@@ -237,7 +237,7 @@ class AbstractOnlineRegressor(AbstractMixedEstimator):
 
     def _widened(self, head: ConjugateHead, y: Any) -> ConjugateHead:
         """The head with bounds on its mean that suit new targets as well."""
-        labels = self._number_target().read(y)
+        labels = self._number_target().read(np.asarray(y))
         ys = np.asarray(labels.ys, float).reshape(len(labels.ys), -1)[labels.labelled]
         if len(ys) == 0:
             return head

@@ -17,7 +17,7 @@ from diglm.estimators.predictive import PredictiveDistribution
 from diglm.estimators.sampling import features_given
 from diglm.estimators.targets import NumberTarget, WeightPrior, check_support, numbers_of, numeric
 from diglm.heads import ConjugateHead
-from diglm.training import FitResult, fit_evidence
+from diglm.training import FitResult, ProgressBar, fit_evidence
 
 HEADS = (
     "gaussian",
@@ -40,9 +40,7 @@ INFERENCE = {
     "mixed_poisson": ("laplace",),
 }
 DEFAULT_HEAD = "student_t"
-# After training by minibatches: so many steps along the exact evidence, at this share of the rate.
-MOST_ROWS_FOR_EXACT_STEPS = 20_000
-EXACT_STEPS, EXACT_RATE, EXACT_PATIENCE = 60, 0.2, 15
+FEWEST_EXACT_STEPS = 300  # along the evidence of all rows, each as good as an epoch
 
 
 class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
@@ -207,35 +205,28 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
             numbers["prior_precision"], numbers["noise"], method, self._effects_of_rows
         )
 
-    def _refined(self, result: FitResult, ready: Prepared) -> FitResult:
-        """Steps along the exact evidence of all rows, where there are not too many of them."""
-        head, inference = result.model.head, self.inference
-        if not isinstance(head, ConjugateHead) or result.stopped == "exact":
-            return result
-        many = len(ready.train.weight) > MOST_ROWS_FOR_EXACT_STEPS
-        if inference == "minibatch" or (inference == "auto" and many):
-            return result
-        settings = dataclasses.replace(
-            ready.begun.settings,
-            n_epochs=EXACT_STEPS if inference == "auto" else ready.begun.settings.n_epochs,
-            learning_rate=EXACT_RATE * ready.begun.settings.learning_rate,
-            patience=EXACT_PATIENCE,
-        )
-        refined = fit_evidence(
-            result.model,
+    def _trained(self, ready: Prepared, bar: ProgressBar) -> FitResult:
+        """By minibatches, or by steps along the exact evidence of all rows."""
+        if self.inference != "exact":
+            return super()._trained(ready, bar)
+        settings = ready.begun.settings
+        result = fit_evidence(
+            ready.begun.model,
             ready.train,
             objective=ready.begun.objective,
             validation=ready.held_out if len(ready.held_out.weight) else None,
-            settings=settings,
+            settings=dataclasses.replace(
+                settings,
+                n_epochs=max(settings.n_epochs, FEWEST_EXACT_STEPS)
+                if self.n_epochs == "auto"
+                else settings.n_epochs,
+            ),
             seed=ready.seed,
+            progress=bar,
         )
-        refined.model = eqx.tree_at(
-            lambda m: m.head, refined.model, cast(ConjugateHead, refined.model.head).thawed()
-        )
-        refined.seconds += result.seconds
-        refined.skipped_steps += result.skipped_steps
-        refined.history = [*result.history]
-        return refined
+        head = cast(ConjugateHead, result.model.head).thawed()
+        result.model = eqx.tree_at(lambda m: m.head, result.model, head)
+        return result
 
     def _remember(self, target: NumberTarget, y: np.ndarray, weights: np.ndarray) -> None:
         self.head_ = target.head_name

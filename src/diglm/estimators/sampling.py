@@ -1,7 +1,7 @@
 """Exact draws of the features z given y."""
 
 import math
-from typing import cast
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -33,8 +33,9 @@ def features_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "
     rejection from the base. Other heads have no bound to reject against; there each draw is the
     end of its own elliptical slice chain of 100 steps, exact in the limit of long chains.
     """
-    # What the estimators build: a generalised linear model over a normal base.
-    head, variance = cast(GLMHead, model.head), cast(Normal, model.flow.base).variance
+    # What the estimators build: linear predictors over a normal base.
+    head: Any = model.head
+    variance = cast(Normal, model.flow.base).variance
     dim = math.prod(model.flow.base.shape)
     response = head(jnp.zeros(dim))
     if isinstance(head, GLMHead) and isinstance(response, Gaussian) and len(head.weight) == 1:
@@ -56,14 +57,14 @@ def _conditioned(head: GLMHead, ys: Array, variance: float, key: Key) -> Array:
 
 
 @eqx.filter_jit
-def _propose(head: GLMHead, y: Array, dim: int, variance: float, key: Key):
+def _propose(head: Any, y: Array, dim: int, variance: float, key: Key):
     key_z, key_u = jax.random.split(key)
     z = math.sqrt(variance) * jax.random.normal(key_z, (PROPOSALS, dim))
     log_keep = jax.vmap(lambda row: head(row).log_prob(y))(z) - head.log_prob_bound(y)
     return z, jnp.log(jax.random.uniform(key_u, (PROPOSALS,))) < log_keep
 
 
-def _by_rejection(head: GLMHead, ys: np.ndarray, dim: int, variance: float, key: Key):
+def _by_rejection(head: Any, ys: np.ndarray, dim: int, variance: float, key: Key):
     drawn = np.zeros((len(ys), dim))
     for value in np.unique(ys):
         places, found = np.flatnonzero(ys == value), 0
@@ -84,7 +85,7 @@ def _by_rejection(head: GLMHead, ys: np.ndarray, dim: int, variance: float, key:
 
 
 @eqx.filter_jit
-def _by_slices(head: GLMHead, ys: Array, dim: int, variance: float, key: Key) -> Array:
+def _by_slices(head: Any, ys: Array, dim: int, variance: float, key: Key) -> Array:
     """Elliptical slice sampling (Murray et al., 2010), one chain a draw."""
 
     def log_likelihood(z, y):

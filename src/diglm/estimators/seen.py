@@ -33,6 +33,8 @@ class Seen(NamedTuple):
 
 def mark_rows(*columns: np.ndarray) -> UInt[np.ndarray, " rows"]:
     """A mark of 64 bits a row: equal rows have equal marks, others all but never."""
+    if len(columns[0]) == 0:
+        return np.zeros(0, np.uint64)
     with np.errstate(over="ignore"):
         total = np.zeros(len(columns[0]), np.uint64)
         for column in columns:

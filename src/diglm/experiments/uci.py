@@ -63,7 +63,7 @@ def hybrid(rows: Split, seed: int, head: str = "auto") -> dict[str, float]:
     model.fit(rows.x_train, rows.y_train)
     dist = model.predict_dist(rows.x_test)
     low, high = dist.interval(0.9)
-    return _scores(rows.y_test, dist.mean, dist.log_prob(rows.y_test), low, high)
+    return scores(rows.y_test, dist.mean, dist.log_prob(rows.y_test), low, high)
 
 
 def mixture(rows: Split, seed: int) -> dict[str, float]:
@@ -89,7 +89,7 @@ def ngboost(rows: Split, seed: int) -> dict[str, float]:
     found = booster.pred_dist(rows.x_test)
     normal: Any = stats.norm(found.loc, found.scale)
     low, high = normal.interval(0.9)
-    return _scores(rows.y_test, found.loc, normal.logpdf(rows.y_test), low, high)
+    return scores(rows.y_test, found.loc, normal.logpdf(rows.y_test), low, high)
 
 
 METHODS: dict[str, Callable[[Split, int], dict[str, float]]] = {
@@ -99,9 +99,10 @@ METHODS: dict[str, Callable[[Split, int], dict[str, float]]] = {
 }
 
 
-def _scores(
+def scores(
     y: np.ndarray, mean: np.ndarray, log_prob: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> dict[str, float]:
+    """RMSE, NLL, and the share of targets between `low` and `high`."""
     return {
         "rmse": float(np.sqrt(np.mean((y - mean) ** 2))),
         "nll": float(-np.mean(log_prob)),

@@ -42,6 +42,7 @@ class AverageBernoulli(AbstractResponse):
     def predictive(self) -> Bernoulli:
         """The response with the predictor integrated out."""
         weights, etas = self._places()
+        weights = jnp.broadcast_to(weights.reshape((1,) * self.logit.ndim + (-1,)), etas.shape)
         log_one = jax.nn.logsumexp(jax.nn.log_sigmoid(etas), axis=-1, b=weights)
         log_zero = jax.nn.logsumexp(jax.nn.log_sigmoid(-etas), axis=-1, b=weights)
         return Bernoulli(log_one - log_zero)

@@ -64,8 +64,8 @@ class Statistics(NamedTuple):
         log_shape = xp.zeros((), features.dtype)
         counted = weights
         if shapes is not None:
-            shapes = xp.where(used, shapes, 1)
-            log_shape, counted = xp.sum(weights * xp.log(shapes)), weights / shapes
+            shape = xp.where(used, shapes, 1)
+            log_shape, counted = xp.sum(weights * xp.log(shape)), weights / shape
         weighted = features * counted[:, None]
         return cls(
             xp.asarray(features.T @ weighted),
@@ -75,7 +75,7 @@ class Statistics(NamedTuple):
             log_shape,
         )
 
-    def plus(self, other: "Statistics", sign: float = 1.0) -> "Statistics":
+    def plus(self, other: "Statistics", sign: int = 1) -> "Statistics":
         """The sums over both sets of rows; with `sign=-1` over the rows that remain."""
         return Statistics(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
 

@@ -41,6 +41,7 @@ class Evaluated(NamedTuple):
         loss: -(log evidence + lambda sum of log p(x)) / sum of weights.
         log_evidence: of all labelled rows.
         log_px: weighted mean of log p(x).
+        n_labelled: sum of the weights of labelled rows.
         gradient: of the loss, by the trained numbers of the model.
         model: with the exact posterior in its head.
     """
@@ -48,6 +49,7 @@ class Evaluated(NamedTuple):
     loss: float
     log_evidence: float
     log_px: float
+    n_labelled: float
     gradient: Any
     model: Hybrid
 
@@ -82,7 +84,12 @@ def two_passes(
     prior = _prior_slopes(model)
     gradient = jax.tree.map(lambda g, p: -(g + p) / total, gradient, prior)
     return Evaluated(
-        -(value + generative_weight * sum_px) / total, value, sum_px / total, gradient, model
+        -(value + generative_weight * sum_px) / total,
+        value,
+        sum_px / total,
+        float(known.count),
+        gradient,
+        model,
     )
 
 

@@ -1,5 +1,6 @@
 """`fit_evidence`: steps along the exact gradient of the evidence of all rows."""
 
+import math
 import time
 
 import equinox as eqx
@@ -12,7 +13,8 @@ from jaxtyping import Array, Float
 from diglm.hybrid import Hybrid
 from diglm.objectives.evidence import in_chunks, two_passes
 from diglm.objectives.joint import JointObjective, Terms
-from diglm.training.loop import FitResult, bucket, pad, validation_offsets
+from diglm.training.loop import FitResult, bucket, epoch_record, pad, validation_offsets
+from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
 from diglm.training.step import State, advance, restore, validation_terms
 from diglm.types import Batch
@@ -28,6 +30,7 @@ def fit_evidence(
     validation: Batch | None = None,
     settings: Settings,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> FitResult:
     """Train `model` through the evidence; every step sees all rows, in two passes over chunks.
 
@@ -42,6 +45,7 @@ def fit_evidence(
         validation: rows on which the best step is chosen; without them the last one is kept.
         settings: `n_epochs` is the number of steps, `patience` that without improvement.
         seed: of the noise in cells and gaps.
+        progress: told of every step.
     """
     started = time.perf_counter()
     model = eqx.tree_at(lambda m: m.head, model, model.head.frozen())  # type: ignore[attr-defined]
@@ -61,13 +65,17 @@ def fit_evidence(
         found = two_passes(
             current, chunks, generative_weight=float(objective.generative_weight), key=key
         )
-        loss = found.loss
+        loss, judged = found.loss, None
         if checked_rows is not None:
-            loss = float(_judged(found.model, objective, checked_rows, offsets).loss)
-        record = {"epoch": step, "loss": found.loss, "log_px": found.log_px, "val_loss": loss}
-        record |= {"log_evidence": found.log_evidence, "seconds": time.perf_counter() - started}
+            judged = _judged(found.model, objective, checked_rows, offsets)
+            loss = float(judged.loss)
         if step > 0:
-            result.history.append(record)
+            per_row = found.log_evidence / max(found.n_labelled, 1e-12)
+            means = Terms(*map(jnp.asarray, (found.loss, found.log_px, per_row, math.nan)))
+            record = epoch_record(step - 1, started, means, judged)
+            result.history.append(record | {"log_evidence": found.log_evidence})
+            if progress is not None:
+                progress(result.history[-1])
         since += 1
         if np.isfinite(loss) and (loss < best or checked_rows is None):
             best, since, result.model = loss, 0, found.model
