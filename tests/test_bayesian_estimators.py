@@ -59,23 +59,32 @@ def test_a_trained_model_is_the_gaussian_process_of_its_kernel(trained):
     assert trained.log_evidence(X, y) == pytest.approx(evidence, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_trained_model_is_gpjaxs_exact_process(trained):
-    gpx = pytest.importorskip("gpjax")
+    gpjax = pytest.importorskip("gpjax")
+    import jax
     import jax.numpy as jnp
 
     X, y = table()
     new, _ = table(10, seed=1)
-    phi, phi_new = (trained._design(rows) for rows in (X, new))
+    phi, phi_new = (jnp.asarray(trained._design(rows)) for rows in (X, new))
     noise, prior = trained.posterior_.noise_variance, trained.posterior_.prior_precision
-    kernel = gpx.kernels.Linear(variance=jnp.asarray(1 / prior))
-    likelihood = gpx.likelihoods.Gaussian(obs_stddev=jnp.asarray(noise**0.5))
-    process = gpx.gps.Prior(kernel=kernel, mean_function=gpx.mean_functions.Zero(), jitter=0.0)
-    data = gpx.Dataset(jnp.asarray(phi), jnp.asarray(y - trained.y_location_)[:, None])
-    found = (process * likelihood).predict(jnp.asarray(phi_new), train_data=data)
+    # GPJax was written for JAX's ordinary promotion rules.
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        process = gpjax.gps.Prior(
+            kernel=gpjax.kernels.Linear(variance=1 / prior),
+            mean_function=gpjax.mean_functions.Zero(),
+            jitter=0.0,
+        )
+        model = process * gpjax.likelihoods.Gaussian(obs_stddev=noise**0.5)
+        data = gpjax.Dataset(X=phi, y=jnp.asarray(y - trained.y_location_)[:, None])
+        found = model.condition(data)(phi_new, covariance="diagonal")
+        evidence = float(gpjax.objectives.conjugate_mll(model, data))
+        mean, variance = np.asarray(found.mean), np.asarray(found.variance)
     ours, spread = trained.predict(new, return_std=True)
-    np.testing.assert_allclose(ours, np.asarray(found.mean) + trained.y_location_, rtol=1e-5)
-    latent = np.sqrt(np.diag(np.asarray(found.covariance())) + noise)
-    np.testing.assert_allclose(spread, latent, rtol=1e-5)
+    np.testing.assert_allclose(ours, mean.ravel() + trained.y_location_, rtol=1e-6)
+    np.testing.assert_allclose(spread, np.sqrt(variance.ravel() + noise), rtol=1e-6)
+    assert trained.log_evidence(X, y) == pytest.approx(evidence, abs=1e-5)
 
 
 def test_evidence_is_the_density_of_all_targets_in_their_units(trained):
@@ -292,7 +301,7 @@ def test_counts(inference):
     model = HybridRegressor("identity", head="bayesian_poisson", inference=inference).fit(X, y)
     plain = HybridRegressor("identity", head="poisson").fit(X, y)
     mean, std = model.predict(X, return_std=True)
-    np.testing.assert_allclose(mean, plain.predict(X), rtol=0.1)
+    np.testing.assert_allclose(mean, plain.predict(X), rtol=0.2)
     assert np.all(std > np.sqrt(mean) * 0.999)
     assert model.sample(2, y=3, random_state=0).shape == (2, 2)
     with pytest.raises(ValueError, match="whole numbers"):
@@ -305,12 +314,12 @@ def test_intervals_hold_what_they_promise():
     inside = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        X = rng.normal(size=(220, 5))
-        y = X @ weights + rng.normal(size=220)
-        model = HybridRegressor("identity", head="bayesian").fit(X[:20], y[:20])
-        low, high = model.predict_dist(X[20:]).interval(0.9)
-        inside.append(np.mean((low < y[20:]) & (y[20:] < high)))
-    assert 0.86 < np.mean(inside) < 0.94
+        X = rng.normal(size=(400, 5))
+        y = X @ weights + rng.normal(size=400)
+        model = HybridRegressor("identity", head="bayesian").fit(X[:60], y[:60])
+        low, high = model.predict_dist(X[60:]).interval(0.9)
+        inside.append(np.mean((low < y[60:]) & (y[60:] < high)))
+    assert 0.87 < np.mean(inside) < 0.93
 
 
 @pytest.mark.slow

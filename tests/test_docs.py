@@ -24,10 +24,11 @@ def test_measured_numbers_are_those_in_results(page):
 
 
 @pytest.mark.slow
-def test_the_code_of_the_readme_runs(tmp_path):
+@pytest.mark.parametrize("page", ["README.md", "docs/bayesian.md"])
+def test_the_code_of_a_page_runs(tmp_path, page):
     here = os.getcwd()
     os.chdir(tmp_path)
     try:
-        check_md_file(ROOT / "README.md", memory=True)
+        check_md_file(ROOT / page, memory=True)
     finally:
         os.chdir(here)

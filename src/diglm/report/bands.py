@@ -47,6 +47,6 @@ def density_line(
     for end in inside:
         axes.axvline(end, **style)
     axes.axhline(least, **style, label="range of the rows, least p(x) among them")
-    axes.set(xlim=(x[0], x[-1]), xlabel="x", ylabel="p(x)", title=title)
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    top = 1.45 * max(np.max(density), np.max(reference))  # room for the legend
+    axes.set(xlim=(x[0], x[-1]), ylim=(0, top), xlabel="x", ylabel="p(x)", title=title)
+    axes.legend(frameon=False, loc="upper left")
