@@ -145,7 +145,7 @@ def toy_regression(result: dict) -> str:
     """The hybrid of the paper's figure beside the two models it stands for."""
     metrics = result["metrics"]
     hybrid, process = metrics["hybrid"], metrics["gaussian_process"]
-    low, high = metrics["beyond"]
+    low, high = metrics["range_of_x"]
     shares = hybrid["coverage_90_of_tables"]
     rows = [
         ("in the 90 % interval", "coverage_90", "{:.1%}"),
@@ -160,9 +160,11 @@ def toy_regression(result: dict) -> str:
     lines += [
         "",
         f"Over {len(shares)} tables drawn alike, {statistics.mean(shares):.1%} of new targets lie "
-        f"in the hybrid's 90 % interval. All rows lie within [{low}, {high}]. The least probable "
-        f"has log p(x) = {metrics['least_log_px_of_rows']:.2f}; of 8,000 places beyond, up to 60 "
-        f"to either side, {metrics['as_probable_beyond']} reach that.",
+        f"in the hybrid's 90 % interval. Rows lie within [{low:.2f}, {high:.2f}]; the least "
+        f"probable has log p(x) = {metrics['least_log_px_of_rows']:.2f}. Of all x farther out than "
+        f"the kernel's width, {metrics['kernel_width']:.2f}, {metrics['as_probable_beyond']} are as "
+        f"probable as that; the farthest that is, is {metrics['as_probable_within']:.2f} beyond the "
+        "rows.",
     ]
     return "\n".join(lines)
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from diglm import HybridClassifier, HybridRegressor, load
+from diglm import HybridClassifier, HybridRegressor, load, sweep
 
 TINY = dict(n_blocks=2, width=8, depth=1, n_epochs=10, batch_size=32, verbose=False)
 
@@ -320,6 +320,35 @@ def test_intervals_hold_what_they_promise():
         low, high = model.predict_dist(X[60:]).interval(0.9)
         inside.append(np.mean((low < y[60:]) & (y[60:] < high)))
     assert 0.87 < np.mean(inside) < 0.93
+
+
+def test_files_end_with_the_exact_posterior_of_every_row(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    X, y = table(400)
+    y[::7] = np.nan
+    columns = {f"x{j}": X[:, j] for j in range(3)} | {"y": y}
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    model = HybridRegressor("linear", head="bayesian", n_epochs=2, random_state=0, verbose=False)
+    model.fit_file(tmp_path / "rows.parquet", target="y")
+    known = ~np.isnan(y)
+    frame = {name: column for name, column in columns.items() if name != "y"}
+    pd = pytest.importorskip("pandas")
+    rows = pd.DataFrame(frame)
+    phi, found = model._design(rows[known]), model.posterior_
+    precise = found.prior_precision * np.eye(4) + phi.T @ phi / found.noise_variance
+    np.testing.assert_allclose(found.covariance, np.linalg.inv(precise), rtol=1e-6, atol=1e-9)
+    model.downdate(rows[known][:5], y[known][:5])
+
+
+def test_sweeps_train_bayesian_heads():
+    X, y = table(80)
+    estimator = HybridRegressor("linear", head="bayesian", random_state=0, **TINY)
+    found = sweep(estimator, X, y, generative_weight=[0.1, 1.0])
+    alone = clone(estimator).set_params(generative_weight=1.0).fit(X, y)
+    np.testing.assert_allclose(found.models[1].predict(X), alone.predict(X), rtol=1e-4)
+    assert np.all(np.isfinite(found.models[0].posterior_.mean))
 
 
 @pytest.mark.slow

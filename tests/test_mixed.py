@@ -104,6 +104,18 @@ def test_unseen_groups_are_the_population():
     assert wide[0] ** 2 > model.random_covariance_[0, 0]
 
 
+def test_draws_are_of_the_population():
+    x, codes, y = grouped(40, 10)
+    model = HybridRegressor("identity", head="mixed", random_state=0).fit(
+        x[:, None], y, groups=codes
+    )
+    rows, drawn = model.sample_joint(4000, random_state=0)
+    spread = np.std(drawn - model.predict(rows))
+    expected = np.sqrt(model.residual_variance_ + model.random_covariance_[0, 0])
+    assert spread == pytest.approx(expected, rel=0.05)
+    assert model.counterfactual(x[:2, None], 20.0).prediction == pytest.approx([20, 20], rel=1e-3)
+
+
 def test_no_effect_gets_no_variance():
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(30), 10)

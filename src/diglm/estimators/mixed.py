@@ -13,14 +13,19 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from diglm.data.tabular import Encoded
 from diglm.estimators import engine
 from diglm.estimators.base import AbstractHybridEstimator, Prepared
+from diglm.estimators.settling import reaching
 from diglm.estimators.start import FEWEST_TO_CALIBRATE
 from diglm.heads import (
+    AbstractHead,
     AbstractResponse,
     AverageBernoulli,
     AveragePoisson,
     Categorical,
+    ConjugateHead,
     Gaussian,
 )
+from diglm.heads.evidence import Levels, Posterior, inverse_factor
+from diglm.heads.jaakkola import GaussianWeights
 from diglm.heads.mixed import MixedEffects, fit_mixed
 from diglm.training import FitResult
 
@@ -185,6 +190,8 @@ class AbstractMixedEstimator(AbstractHybridEstimator):
         )
         vars(self).pop("statistics_", None)  # the posterior of a model without groups
         vars(self).pop("seen_", None)
+        head = _population_head(self.model_.head, found, widening)
+        self.model_ = eqx.tree_at(lambda m: m.head, self.model_, head)
 
     def _best_widening(
         self, mean: np.ndarray, variance: np.ndarray, noise: float, ys: np.ndarray, w: np.ndarray
@@ -300,6 +307,24 @@ class AbstractMixedEstimator(AbstractHybridEstimator):
     def _features_of(self, encoded: Encoded) -> np.ndarray:
         """Features as the rows will be seen when they are asked about."""
         return engine.evaluate(engine.look, self.model_, encoded.values, self._offsets).z
+
+
+def _population_head(head: Any, found: MixedEffects, widening: float) -> AbstractHead:
+    """The head for a group drawn from the population: its intercept is one more unknown.
+
+    Samples and counterfactuals are about it. Slopes, which are not functions of the features, count
+    as they are at the mean of their columns.
+    """
+    spread = found.fixed_factor.T @ found.fixed_factor
+    spread[-1, -1] += found.covariance[0, 0]
+    if isinstance(head, ConjugateHead):
+        factor, log_det = inverse_factor(np.linalg.inv(spread))
+        level = Levels(found.noise, float(head.precision[0]))
+        return reaching(head, [level]).holding([Posterior(found.fixed, factor, log_det)], [level])
+    mean = found.fixed.copy()
+    mean[-1] -= float(head.offset.value[0])
+    weights = GaussianWeights(mean[None], spread[None], 0.0, float(head.precision))
+    return head.holding(weights).calibrated(widening)
 
 
 def _with_one(zs: np.ndarray) -> Float[np.ndarray, "rows p"]:

@@ -207,7 +207,8 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
 
     def _trained(self, ready: Prepared, bar: ProgressBar) -> FitResult:
         """By minibatches, or by steps along the exact evidence of all rows."""
-        if self.inference != "exact":
+        conjugate = isinstance(ready.begun.model.head, ConjugateHead)
+        if self.inference != "exact" or not conjugate:
             return super()._trained(ready, bar)
         settings = ready.begun.settings
         result = fit_evidence(

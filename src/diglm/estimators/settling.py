@@ -76,7 +76,7 @@ def _settle_conjugate(
         levels = head.levels(everything)
     else:
         levels = _honest_levels(head, first, everything)
-    head = _reaching(head, levels).at(everything, levels)
+    head = reaching(head, levels).at(everything, levels)
     return Settled(head, everything)
 
 
@@ -93,7 +93,7 @@ def _honest_levels(head: ConjugateHead, first: Statistics, everything: Statistic
     return chosen
 
 
-def _reaching(head: ConjugateHead, levels: list[Levels]) -> ConjugateHead:
+def reaching(head: ConjugateHead, levels: list[Levels]) -> ConjugateHead:
     """The head with bounds on its noise that include these levels."""
     logs = np.log([level.noise for level in levels])
     low = np.minimum(np.asarray(head.noise_low.value), logs)

@@ -10,7 +10,6 @@ density estimate, and no x beyond the data is as probable as the least probable 
 """
 
 import argparse
-import math
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -94,13 +93,15 @@ def measure(config: Config, model: HybridRegressor, process: Any, kde: Any) -> d
     inside = np.abs(y_new - mean) < 1.6448536269514722 * sd
     gp_log_py = -0.5 * ((y_new - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
     least = float(model.score_samples(x).min())
-    # The paper states the range of the rows in whole numbers; the least probable row may well lie
-    # between two components, and then places just beyond the last row are as probable as it is.
-    inner, outer = math.floor(x.min()), math.ceil(x.max())
-    beyond = np.concatenate(
-        [np.linspace(-config.far, inner, 4000), np.linspace(outer, config.far, 4000)]
-    )[:, None]
-    outside = model.score_samples(beyond)
+    # A density is continuous: unless the outermost row is also the least probable one, places just
+    # beyond it are as probable. So what is beyond begins a kernel's width away from the rows.
+    width = float(kde.bandwidth)
+    steps = np.geomspace(1e-3, config.far, 4000)
+    distance = np.concatenate([steps, steps])
+    places = np.concatenate([x.min() - steps, x.max() + steps])[:, None]
+    outside = model.score_samples(places)
+    reached = distance[outside >= least]
+    beyond = outside[distance > width]
     truth = x_new[:, 0] ** 3
     return {
         "hybrid": {
@@ -117,10 +118,11 @@ def measure(config: Config, model: HybridRegressor, process: Any, kde: Any) -> d
         },
         "kernel_density": {"log_px": float(kde.score(x_new) / len(x_new))},
         "range_of_x": [float(x.min()), float(x.max())],
-        "beyond": [inner, outer],
+        "kernel_width": width,
         "least_log_px_of_rows": least,
-        "greatest_log_px_beyond": float(outside.max()),
-        "as_probable_beyond": int(np.sum(outside >= least)),
+        "greatest_log_px_beyond": float(beyond.max()),
+        "as_probable_beyond": int(np.sum(beyond >= least)),
+        "as_probable_within": float(reached.max(initial=0.0)),
     }
 
 

@@ -76,13 +76,13 @@ def two_passes(
     if total <= 0:
         raise ValueError("No row has a positive weight, so there is no evidence. Check weights.")
     model = eqx.tree_at(lambda m: m.head, model, head.at(known))
-    value, gradient = -float(cast(ConjugateHead, model.head).penalty()), None
+    penalty, gradient = _prior_slopes(model)
+    value = -float(penalty)
     for i, chunk in enumerate(chunks()):
         part, slope = _slopes(model, chunk, jnp.asarray(generative_weight, float), _fold(key, i))
         value += float(part)
-        gradient = slope if gradient is None else jax.tree.map(jnp.add, gradient, slope)
-    prior = _prior_slopes(model)
-    gradient = jax.tree.map(lambda g, p: -(g + p) / total, gradient, prior)
+        gradient = _added(gradient, slope)
+    gradient = _scaled(gradient, jnp.asarray(-1 / total, float))
     return Evaluated(
         -(value + generative_weight * sum_px) / total,
         value,
@@ -107,6 +107,9 @@ def direct_log_evidence(model: Hybrid, rows: Batch, *, key: Key | None = None) -
 def in_chunks(rows: Batch, size: int) -> Chunks:
     """Rows in memory as chunks of `size`, the last padded with rows of weight zero."""
     n = len(rows.weight)
+    if n == size:  # one chunk: on the device once and for all
+        only = Batch(*map(jnp.asarray, rows))
+        return lambda: [only]
 
     def chunks() -> Iterable[Batch]:
         for start in range(0, n, size):
@@ -176,6 +179,18 @@ def _slopes(
 
 
 @eqx.filter_jit
-def _prior_slopes(model: Hybrid) -> Any:
+def _prior_slopes(model: Hybrid) -> tuple[Scalar, Any]:
+    """The head's penalty, and the gradient of its negative."""
     trainable, fixed = partition(model)
-    return jax.grad(lambda t: -eqx.combine(t, fixed).head.penalty())(trainable)
+    penalty, slope = jax.value_and_grad(lambda t: eqx.combine(t, fixed).head.penalty())(trainable)
+    return penalty, jax.tree.map(jnp.negative, slope)
+
+
+@eqx.filter_jit
+def _added(first: Any, second: Any) -> Any:
+    return jax.tree.map(jnp.add, first, second)
+
+
+@eqx.filter_jit
+def _scaled(gradient: Any, by: Scalar) -> Any:
+    return jax.tree.map(lambda g: g * by.astype(g.dtype), gradient)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -49,7 +50,8 @@ def fit_evidence(
     """
     started = time.perf_counter()
     model = eqx.tree_at(lambda m: m.head, model, model.head.frozen())  # type: ignore[attr-defined]
-    chunks = in_chunks(rows, min(CHUNK, bucket(len(rows.weight))))
+    size = bucket(len(rows.weight))
+    chunks = in_chunks(pad(rows, size), size) if size <= CHUNK else in_chunks(rows, CHUNK)
     checked_rows = None
     if validation is not None and len(validation.weight) > 0:
         padded = pad(validation, bucket(len(validation.weight)))
@@ -60,7 +62,7 @@ def fit_evidence(
     result = FitResult(model)
     best, since = np.inf, 0
     for step in range(settings.n_epochs + 1):
-        current = restore(model, state.weights, state.fixed)
+        current = _current(model, state)
         # The same noise at every step: an objective that stands still can be followed to its top.
         found = two_passes(
             current, chunks, generative_weight=float(objective.generative_weight), key=key
@@ -82,8 +84,8 @@ def fit_evidence(
         if settings.patience is not None and since > settings.patience:
             result.stopped = "patience"
             break
-        flat = ravel_pytree(found.gradient)[0]
-        state = _moved(state, schedule, jnp.asarray(found.loss, flat.dtype), flat)
+        loss = jnp.asarray(found.loss, state.weights.dtype)
+        state = _moved(state, schedule, loss, found.gradient)
     result.skipped_steps = int(state.skipped)
     result.seconds = time.perf_counter() - started
     return result
@@ -97,5 +99,10 @@ def _judged(
 
 
 @eqx.filter_jit
-def _moved(state: State, schedule: Schedule, loss: Array, gradient: Array) -> State:
-    return advance(state, schedule, loss, gradient, state.fixed)[0]
+def _moved(state: State, schedule: Schedule, loss: Array, gradient: Any) -> State:
+    return advance(state, schedule, loss, ravel_pytree(gradient)[0], state.fixed)[0]
+
+
+@eqx.filter_jit
+def _current(model: Hybrid, state: State) -> Hybrid:
+    return restore(model, state.weights, state.fixed)
