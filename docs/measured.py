@@ -161,10 +161,11 @@ def toy_regression(result: dict) -> str:
         "",
         f"Over {len(shares)} tables drawn alike, {statistics.mean(shares):.1%} of new targets lie "
         f"in the hybrid's 90 % interval. Rows lie within [{low:.2f}, {high:.2f}]; the least "
-        f"probable has log p(x) = {metrics['least_log_px_of_rows']:.2f}. Of all x farther out than "
-        f"the kernel's width, {metrics['kernel_width']:.2f}, {metrics['as_probable_beyond']} are as "
-        f"probable as that; the farthest that is, is {metrics['as_probable_within']:.2f} beyond the "
-        "rows.",
+        f"probable has log p(x) = {metrics['least_log_px_of_rows']:.2f}. No farther than "
+        f"{metrics['as_probable_within']:.2f} beyond them is any x as probable as that, which is "
+        f"less than the kernel's width, {metrics['kernel_width']:.2f}."
+        if metrics["as_probable_beyond"] == 0
+        else f"{metrics['as_probable_beyond']} places beyond the rows are as probable as a row.",
     ]
     return "\n".join(lines)
 
