@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from diglm.heads.averages import AverageBernoulli, AverageCategorical, AveragePoisson
+from diglm.heads.averages import (
+    AverageBernoulli,
+    AverageCategorical,
+    AverageGaussian,
+    AveragePoisson,
+    Gaussians,
+)
 from diglm.heads.base import (
     AbstractBayesianHead,
     AbstractDiscreteFamily,
@@ -17,7 +23,7 @@ from diglm.heads.categorical import (
     CategoricalFamily,
     CategoricalHead,
 )
-from diglm.heads.conjugate import AverageGaussian, ConjugateHead, Gaussians
+from diglm.heads.conjugate import ConjugateHead
 from diglm.heads.counts import (
     NegativeBinomialFamily,
     NegativeBinomialHead,

@@ -17,7 +17,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.base import AbstractResponse
-from diglm.heads.responses import Bernoulli, Categorical, NegativeBinomial, Poisson
+from diglm.heads.responses import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+)
 from diglm.heads.special import limit
 from diglm.types import Key
 
@@ -26,6 +32,57 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 _FEW_NODES, _FEW_WEIGHTS = np.polynomial.hermite_e.hermegauss(12)
 _LINE = 48  # places on the line of the largest utility
 _LEAST_VARIANCE = 1e-7  # its root is still differentiable, its effect below rounding
+
+
+class Gaussians(AbstractResponse):
+    r"""Independent $N(\mu_t, \sigma_t^2)$ for several targets, along the last axis."""
+
+    loc: Float[Array, "*batch targets"]
+    scale: Float[Array, "*batch targets"]
+
+    def log_prob(self, y: ArrayLike) -> Float[Array, "*batch"]:
+        return jnp.sum(Gaussian(self.loc, self.scale).log_prob(y), axis=-1)
+
+    @property
+    def mean(self) -> Float[Array, "*batch targets"]:
+        return self.loc
+
+    @property
+    def variance(self) -> Float[Array, "*batch targets"]:
+        return self.scale**2
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        return jnp.sum(Gaussian(self.loc, self.scale).entropy(), axis=-1)
+
+    def draw(self, key: Key) -> Array:
+        return Gaussian(self.loc, self.scale).draw(key)
+
+
+class AverageGaussian(AbstractResponse):
+    r"""$E_q[\log N(y; b^T\phi, \sigma^2)] = \log N(y; m^T\phi, \sigma^2) - \phi^T V\phi/2\sigma^2$.
+
+    The response of a random predictor in training; `cost` is the last term.
+    """
+
+    response: Gaussian | Gaussians
+    cost: Float[Array, "*batch"]
+
+    def log_prob(self, y: ArrayLike) -> Float[Array, "*batch"]:
+        return self.response.log_prob(y) - self.cost
+
+    @property
+    def mean(self) -> Float[Array, "..."]:
+        return self.response.mean
+
+    @property
+    def variance(self) -> Float[Array, "..."]:
+        return self.response.variance
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        return self.response.entropy()
+
+    def draw(self, key: Key) -> Array:
+        return self.response.draw(key)
 
 
 class AverageBernoulli(AbstractResponse):

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractBayesianHead, AbstractResponse
+from diglm.heads.averages import AverageGaussian, Gaussians
+from diglm.heads.base import AbstractBayesianHead
 from diglm.heads.evidence import (
     LEAST_NOISE,
     LEAST_PRECISION,
@@ -23,60 +24,9 @@ from diglm.heads.evidence import (
 )
 from diglm.heads.gaussian import real_start
 from diglm.heads.responses import Gaussian
-from diglm.types import Buffer, Key, Scalar, clamp
+from diglm.types import Buffer, Scalar, clamp
 
 STARTING_RATIO = 1e-2  # variance of a per-observation effect, in units of the noise
-
-
-class Gaussians(AbstractResponse):
-    r"""Independent $N(\mu_t, \sigma_t^2)$ for several targets, along the last axis."""
-
-    loc: Float[Array, "*batch targets"]
-    scale: Float[Array, "*batch targets"]
-
-    def log_prob(self, y: ArrayLike) -> Float[Array, "*batch"]:
-        return jnp.sum(Gaussian(self.loc, self.scale).log_prob(y), axis=-1)
-
-    @property
-    def mean(self) -> Float[Array, "*batch targets"]:
-        return self.loc
-
-    @property
-    def variance(self) -> Float[Array, "*batch targets"]:
-        return self.scale**2
-
-    def entropy(self) -> Float[Array, "*batch"]:
-        return jnp.sum(Gaussian(self.loc, self.scale).entropy(), axis=-1)
-
-    def draw(self, key: Key) -> Array:
-        return Gaussian(self.loc, self.scale).draw(key)
-
-
-class AverageGaussian(AbstractResponse):
-    r"""$E_q[\log N(y; b^T\phi, \sigma^2)] = \log N(y; m^T\phi, \sigma^2) - \phi^T V\phi/2\sigma^2$.
-
-    The response of a random predictor in training; `cost` is the last term.
-    """
-
-    response: Gaussian | Gaussians
-    cost: Float[Array, "*batch"]
-
-    def log_prob(self, y: ArrayLike) -> Float[Array, "*batch"]:
-        return self.response.log_prob(y) - self.cost
-
-    @property
-    def mean(self) -> Float[Array, "..."]:
-        return self.response.mean
-
-    @property
-    def variance(self) -> Float[Array, "..."]:
-        return self.response.variance
-
-    def entropy(self) -> Float[Array, "*batch"]:
-        return self.response.entropy()
-
-    def draw(self, key: Key) -> Array:
-        return self.response.draw(key)
 
 
 class ConjugateHead(AbstractBayesianHead):
