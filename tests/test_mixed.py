@@ -116,6 +116,13 @@ def test_draws_are_of_the_population():
     assert model.counterfactual(x[:2, None], 20.0).prediction == pytest.approx([20, 20], rel=1e-3)
 
 
+def test_noise_can_be_given():
+    x, codes, y = grouped()
+    model = HybridRegressor("identity", head="mixed", noise=2.0).fit(x[:, None], y, groups=codes)
+    assert model.residual_variance_ == pytest.approx(4.0)
+    assert set(vars(model)) == {name for name in vars(model) if not name.startswith("_")}
+
+
 def test_no_effect_gets_no_variance():
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(30), 10)

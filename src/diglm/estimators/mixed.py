@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from diglm.completion import fixed_offsets
 from diglm.data.tabular import Encoded
 from diglm.estimators import engine
 from diglm.estimators.base import AbstractHybridEstimator, Prepared
 from diglm.estimators.settling import reaching
-from diglm.estimators.start import FEWEST_TO_CALIBRATE
+from diglm.estimators.start import FEWEST_TO_CALIBRATE, SCORING_OFFSETS
 from diglm.heads import (
     AbstractHead,
     AbstractResponse,
@@ -104,6 +105,7 @@ class AbstractMixedEstimator(AbstractHybridEstimator):
             yield
         finally:
             vars(self).pop("_grouped", None)
+            vars(self).pop("_fitting_scale", None)
 
     @property
     def _needs(self) -> bool:
@@ -120,10 +122,11 @@ class AbstractMixedEstimator(AbstractHybridEstimator):
         ready = super()._prepared(X, y, target, weights)
         if vars(self).get("_grouped") is None or self._kind != "gaussian":
             return ready
+        self._fitting_scale = target.scale
         _, codes = self._grouped
         model, split = ready.begun.model, ready.split
         names = self._slope_places(ready.encoder)
-        offsets = self._offsets_of(ready.encoder)
+        offsets = fixed_offsets(ready.encoder.dim, SCORING_OFFSETS)
         zs = engine.evaluate(engine.look, model, ready.encoded.values, offsets).z
         phi, u = _with_one(zs), _random_design(ready.encoded.values, names)
         train = split[0]
@@ -173,10 +176,9 @@ class AbstractMixedEstimator(AbstractHybridEstimator):
             without = weights.copy()
             without[held] = 0
             judged = held[weights[held] > 0]
-            mean, variance = fitted(without).predictor(phi[judged], u[judged], codes[judged])
-            widening = self._best_widening(
-                mean, variance, fitted(without).noise, ys[judged], weights[judged]
-            )
+            first = fitted(without)
+            mean, variance = first.predictor(phi[judged], u[judged], codes[judged])
+            widening = self._best_widening(mean, variance, first.noise, ys[judged], weights[judged])
         found = fitted(weights)
         if self._kind == "gaussian":
             found = found._replace(noise=found.noise * widening**2)
@@ -248,7 +250,14 @@ class AbstractMixedEstimator(AbstractHybridEstimator):
 
     @property
     def _noise_asked(self) -> float | None:
-        return None
+        """The variance of the noise that was asked for, in units of the head; None to learn it."""
+        noise = getattr(self, "noise", "auto")
+        return None if noise == "auto" else (float(noise) / self._unit_in_fit) ** 2
+
+    @property
+    def _unit_in_fit(self) -> float:
+        """What the target being learned is divided by."""
+        return vars(self).get("_fitting_scale", 1.0)
 
     @property
     def _y_scale(self) -> float:
@@ -297,12 +306,6 @@ class AbstractMixedEstimator(AbstractHybridEstimator):
             turn[0, i] = -column.location / column.scale
             turn[i, i] = 1 / column.scale
         return self._y_scale * turn
-
-    def _offsets_of(self, encoder: Any) -> np.ndarray:
-        from diglm.completion import fixed_offsets
-        from diglm.estimators.start import SCORING_OFFSETS
-
-        return fixed_offsets(encoder.dim, SCORING_OFFSETS)
 
     def _features_of(self, encoded: Encoded) -> np.ndarray:
         """Features as the rows will be seen when they are asked about."""
