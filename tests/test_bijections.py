@@ -479,9 +479,9 @@ def test_statistics_and_permutations_do_not_train():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda k: bij.AffineCoupling(1, MLP(1, 2, 4, 1, key=k)), "dim must be >= 2"),
-        (lambda k: bij.AffineCoupling(4, MLP(2, 3, 4, 1, key=k)), "gives 4 numbers"),
-        (lambda k: bij.SplineCoupling(4, MLP(3, 46, 4, 1, key=k)), "conditions on 2 numbers"),
+        (lambda k: bij.AffineCoupling(1, MLP(1, 2, 4, 1, key=k)), "that must be >= 2"),
+        (lambda k: bij.AffineCoupling(4, MLP(2, 3, 4, 1, key=k)), r"gives shape \(4,\)"),
+        (lambda k: bij.SplineCoupling(4, MLP(3, 46, 4, 1, key=k)), r"conditions on shape \(2,\)"),
         (lambda k: bij.Spline(2, 1), "n_bins >= 2"),
         (lambda k: bij.Spline(2, 4, -1.0), "bound > 0"),
         (lambda k: bij.Permute([0, 0, 1]), "each of 0"),

@@ -68,6 +68,72 @@ print(json.dumps({"read": read, "devices": jax.device_count()}))
 """
 
 
+STEPS = """
+import json, re, sys
+
+options = json.loads(sys.argv[1])
+from diglm.distributed import connect
+
+if options["processes"] > 1:
+    connect(options["address"], options["processes"], options["process"], lost_seconds=10)
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+jax.config.update("jax_enable_x64", True)
+from diglm import Flow, Hybrid, flows
+from diglm.bijections import BatchNorm, Chain
+from diglm.completion import Completion
+from diglm.heads import make_head
+from diglm.objectives import JointObjective
+from diglm.training.devices import Layout
+from diglm.training.settings import Schedule, Settings
+from diglm.training.step import Shared, State, Sums, run_chunk
+from diglm.types import Batch
+
+N_STEPS, N_ROWS, DIM = 6, 12, 4
+random, layout, key = np.random.default_rng(0), Layout(), jax.random.key(0)
+x = random.normal(size=(N_STEPS, N_ROWS, DIM)) * np.arange(1, DIM + 1)
+x[..., 0] = np.round(x[..., 0])  # whole numbers, and gaps in the next column
+y = (x[..., 2] > 0).astype(float)
+x[..., 1][random.uniform(size=y.shape) < 0.2] = np.nan
+weight = random.integers(0, 3, y.shape).astype(float)
+weight[0, : N_ROWS // 2] = 0  # the first of two has nothing to learn from in this step
+rows = Batch(x, y, random.uniform(size=y.shape) < 0.7, weight)
+mine = np.array_split(np.arange(N_ROWS), layout.n_processes)[layout.process]
+rows = layout.spread(Batch(*(column[:, mine] for column in rows)))
+
+
+def steps(rich):
+    # A plain flow and head, or one with everything that draws noise or ties rows together.
+    dropout = 0.2 if rich else 0.0
+    bijection = flows.coupling(
+        DIM, n_blocks=2, width=8, depth=1, batch_norm=rich, dropout=dropout, key=key
+    )
+    columns = np.arange(DIM)
+    completion = Completion(np.where(columns == 0, 1.0, 0.0), columns == 1)
+    head, objective = make_head("categorical", DIM, n_classes=2, l2=0.1), JointObjective(0.3)
+    if rich:
+        bijection = Chain([BatchNorm(DIM), bijection])
+        objective = JointObjective(0.3, entropy_weight=0.2, vat_weight=0.5, n_rows=100.0)
+    model = Hybrid(Flow(bijection), head, completion, dropout)
+    schedule = Schedule.of(Settings(learning_rate=0.01), 20)
+    shared = layout.replicate(Shared(model, objective, schedule, layout.mesh))
+    fixed = (shared, rows, *layout.replicate((jnp.asarray(N_STEPS, jnp.int32), key)))
+    given = layout.replicate((State.start(model), Sums.zero(jnp.result_type(float))))
+    program = eqx.filter_jit(run_chunk.__wrapped__).lower(fixed, *given).compile()
+    text = program.compiled.as_text()
+    exchanges = re.findall(" (all-[a-z]+|reduce-scatter|collective-[a-z]+)[(]", text)
+    return exchanges, jax.tree.leaves(program(fixed, *given))
+
+
+(exchanges, plain), (more_exchanges, rich) = steps(False), steps(True)
+np.savez(options["out"], *(np.asarray(leaf) for leaf in plain + rich))
+print(json.dumps([exchanges, more_exchanges]))
+"""
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory) -> Path:
     random = np.random.default_rng(0)
@@ -87,7 +153,7 @@ def alone(table, tmp_path_factory) -> list[np.ndarray]:
     return arrays(out)
 
 
-def run(table, out, *, n: int = 1, folder=None, devices: int = 1, **ending):
+def run(table, out, *, n: int = 1, folder=None, devices: int = 1, script=WORKER, **ending):
     """Processes that fit together; `ending`, a chunk and a signal, is for the last of them."""
     address = f"127.0.0.1:{free_port()}"
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
@@ -104,7 +170,7 @@ def run(table, out, *, n: int = 1, folder=None, devices: int = 1, **ending):
         }
         processes.append(
             subprocess.Popen(
-                [sys.executable, "-c", WORKER, json.dumps(options)],
+                [sys.executable, "-c", script, json.dumps(options)],
                 env=os.environ | {"XLA_FLAGS": flags},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -136,10 +202,10 @@ def arrays(out: Path) -> list[np.ndarray]:
     return [found[name] for name in found.files]
 
 
-def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray]):
+def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray], rtol=1e-4, atol=1e-5):
     assert len(ours) == len(theirs) > 10
     for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 
 def test_processes_that_do_not_find_one_another_say_so():
@@ -171,6 +237,20 @@ def test_two_processes_train_the_model_of_one(table, alone, tmp_path):
     assert halves == [set(range(n_groups // 2)), set(range(n_groups // 2, n_groups))]
     shards = [{name for name, _ in one["read"] if name != table.name} for one in told]
     assert shards == [{"shard-000.arrow"}, {"shard-001.arrow"}]
+
+
+@pytest.mark.slow
+def test_steps_shared_with_noise_and_batch_statistics_are_those_of_one_and_exchange_once(tmp_path):
+    """Cells, gaps, dropout, uneven weights, missing labels, batch norm, adversarial steps."""
+    assert succeeded(run(None, tmp_path / "alone.npz", script=STEPS)) == [[[], []]]
+    two_processes = run(None, tmp_path / "process{}.npz", script=STEPS, n=2)
+    for plain, with_batch_norm in succeeded(two_processes):
+        assert plain == ["all-reduce"]
+        assert with_batch_norm.count("all-reduce") == 1
+        assert "all-gather" in with_batch_norm
+    alone = arrays(tmp_path / "alone.npz")
+    for name in ("process0", "process1"):
+        assert_close(arrays(tmp_path / f"{name}.npz"), alone, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.slow

@@ -34,19 +34,22 @@ def known_options() -> dict[str, bool | str]:
 
 
 def jit_loop(function: Function) -> Function:
-    """`eqx.filter_jit` for loops of small operations; all arguments but the first are donated.
+    """`eqx.filter_jit` for training's loops; all arguments but the first are donated.
+
+    The first is a tuple whose first entry says, as `small`, whether the loop's operations are. The
+    others are large enough to be shared out to the cores, as XLA does by itself.
 
     Compiling is set up at the first call: asking XLA for its options starts JAX, which several
     processes must not do before they have found one another.
     """
 
     @functools.cache
-    def compiled() -> Callable:
-        options: dict[str, Any] = {"compiler_options": known_options()}
+    def compiled(small: bool) -> Callable:
+        options: dict[str, Any] = {"compiler_options": known_options()} if small else {}
         return eqx.filter_jit(function, donate="all-except-first", **options)
 
     @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        return compiled()(*args)
+    def call(fixed: tuple[Any, ...], *args: Any) -> Any:
+        return compiled(fixed[0].small)(fixed, *args)
 
     return call  # type: ignore[return-value]

@@ -12,6 +12,7 @@ serves both the density and the prediction.
 """
 
 import math
+from abc import abstractmethod
 
 import equinox as eqx
 import jax
@@ -25,7 +26,35 @@ from diglm.types import Buffer, Scalar
 STARTING_LOG_SCALE = -1.0
 
 
-class Completion(eqx.Module):
+class AbstractCompletion(eqx.Module):
+    """How rows are made whole."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether rows leave anything open; if not, one pass is exact."""
+        return True
+
+    @abstractmethod
+    def draw(self, x: Array, u: Float[Array, "..."]) -> tuple[Float[Array, "..."], Scalar]:
+        """The row completed with uniform noise `u`, and log q of what was filled in.
+
+        Inside cells log q is left out: the density then stays one per unit of the column, which
+        for cells of width one is the mass of the cell.
+        """
+
+    def centre(self, x: Array) -> Float[Array, "..."]:
+        """The row at its cell centres, missing entries at their imputed mean."""
+        return self.draw(x, jnp.full(x.shape, 0.5, jnp.result_type(float)))[0]
+
+
+class PixelCells(AbstractCompletion):
+    r"""$e = u$: a pixel of value k is the cell $[k, k + 1)$, so that masses are of unit bins."""
+
+    def draw(self, x: Array, u: Float[Array, "..."]) -> tuple[Float[Array, "..."], Scalar]:
+        return x.astype(u.dtype) + u, jnp.zeros((), u.dtype)
+
+
+class Completion(AbstractCompletion):
     r"""$e = \mathrm{width} \odot (u - \tfrac12)$ in cells; $e = m(x) + s\,\Phi^{-1}(u)$ if missing.
 
     Args:
@@ -52,7 +81,6 @@ class Completion(eqx.Module):
 
     @property
     def needed(self) -> bool:
-        """Whether rows leave anything open; if not, one pass is exact."""
         return self.any_cells or self.any_missing
 
     def starting_rows(
@@ -63,18 +91,9 @@ class Completion(eqx.Module):
         filled = np.where(np.isnan(rows), noise, rows)
         return filled + np.asarray(self.widths.value) * (rng.uniform(size=rows.shape) - 0.5)
 
-    def centre(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """The row at its cell centres, missing entries at their imputed mean."""
-        return self.draw(x, jnp.full_like(x, 0.5))[0]
-
     def draw(
         self, x: Float[Array, " dim"], u: Float[Array, " dim"]
     ) -> tuple[Float[Array, " dim"], Scalar]:
-        """The row completed with uniform noise `u`, and log q of what was filled in.
-
-        Inside cells log q is left out: the density then stays one per unit of the column, which
-        for cells of width one is the mass of the cell.
-        """
         if self.any_cells:
             x = x + self.widths.value.astype(x.dtype) * (u - 0.5)
         if not self.any_missing:
@@ -89,17 +108,20 @@ class Completion(eqx.Module):
         return jnp.where(absent, filled, present), jnp.sum(jnp.where(absent, log_q, 0.0))
 
 
-def fixed_offsets(dim: int, n: int) -> Float[np.ndarray, "n dim"]:
+def fixed_offsets(shape: int | tuple[int, ...], n: int) -> Float[np.ndarray, "n ..."]:
     """`n` points that spread evenly over the unit cube, the same for every row and every call.
 
-    A rank-one lattice in few dimensions, scrambled Sobol points otherwise, seeded and kept off
-    the cube's faces.
+    Scrambled Sobol points, for images and very long rows a Latin hypercube, seeded and kept off
+    the cube's faces. A point has the shape of a row or an image.
     """
+    shape = (shape,) if isinstance(shape, int) else shape
+    dim = math.prod(shape)
     if dim == 1:
-        return ((np.arange(n) + 0.5) / n)[:, None]
-    if dim > qmc.Sobol.MAXDIM:
+        return ((np.arange(n) + 0.5) / n).reshape(n, *shape)
+    if dim > qmc.Sobol.MAXDIM or len(shape) > 1:
         rng = np.random.default_rng(0)
-        points = (rng.permuted(np.tile(np.arange(n), (dim, 1)), axis=1).T + 0.5) / n
+        cells = rng.permuted(np.tile(np.arange(n), (dim, 1)), axis=1).T
+        points = (cells + rng.random((n, dim))) / n
     else:
         points = qmc.Sobol(dim, scramble=True, rng=np.random.default_rng(0)).random(n)
-    return np.clip(points, 1e-3, 1 - 1e-3)
+    return np.clip(points, 1e-3, 1 - 1e-3).reshape(n, *shape)

@@ -1,6 +1,6 @@
 """Flow = bijection + base density, and the recipes that estimators know by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -9,18 +9,25 @@ from jaxtyping import Array, Float
 from diglm.bases import AbstractBase, Normal
 from diglm.bijections import (
     AbstractBijection,
+    ActNorm,
     AffineCoupling,
     Chain,
+    Convolution1x1,
+    EvenPart,
     Exchange,
     Identity,
+    Images,
+    Logit,
     LULinear,
+    MultiScale,
     Planar,
     Scan,
     Spline,
     SplineCoupling,
+    Squeeze,
     random_permutation,
 )
-from diglm.networks import network
+from diglm.networks import ConvolutionalNetwork, network
 from diglm.types import Key, Scalar, split_key
 
 
@@ -53,9 +60,16 @@ class Flow(eqx.Module):
         """log p(x) of one example."""
         return self.forward_and_log_prob(x)[1]
 
+    def forward_rows(
+        self, xs: Float[Array, "rows ..."]
+    ) -> tuple[Float[Array, "rows ..."], Float[Array, " rows"]]:
+        """Features and log p(x) of many examples."""
+        zs, log_dets = self.bijection.forward_rows(xs)
+        return zs, jax.vmap(self.base.log_prob)(zs) + log_dets
+
     def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
         """`n` draws of x."""
-        return jax.vmap(self.bijection.inverse)(self.base.sample(key, n))
+        return self.bijection.inverse_rows(self.base.sample(key, n))[0]
 
     def forward_batch(
         self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False
@@ -66,6 +80,7 @@ class Flow(eqx.Module):
         return zs, log_px, eqx.tree_at(lambda flow: flow.bijection, self, bijection)
 
 
+LARGEST_LOGIT = 15.0  # beyond that of a pixel at the default margin
 LARGEST_LEARNED_MIXING = 256  # above, a D x D matrix per block costs more than it gives
 
 
@@ -131,6 +146,111 @@ def coupling(
         return Chain([mixers[mixing](key_mix), layer])
 
     return Scan(block, n_blocks, unroll=unroll, key=key)
+
+
+def glow(
+    shape: tuple[int, int, int],
+    *,
+    n_blocks: int | Sequence[int] = 8,
+    width: int | Sequence[int] = (48, 128, 128),
+    depth: int = 1,
+    factor_out: bool = False,
+    highway: bool = False,
+    last: int = 3,
+    dropout: float = 0.0,
+    batch_norm: bool = False,
+    bound: float = 2.0,
+    n_bins: int = 16,
+    alpha: float = 1e-6,
+    reversible: bool = False,
+    unroll: int = 1,
+    key: Key,
+) -> Images:
+    """Glow for images of bytes, dequantised to [0, 256): logit, spline, levels of couplings.
+
+    A level squeezes 2 x 2 pixels into channels and applies its blocks: actnorm, invertible 1 x 1
+    convolution, affine coupling with a convolutional conditioner. There are as many levels as
+    `n_blocks` has entries; a single number means that many blocks on each of `n_levels(shape)`.
+
+    Args:
+        shape: height, width and channels.
+        n_blocks: coupling blocks of each level.
+        width: hidden channels of the conditioners, one number or one a level.
+        depth: 1 x 1 layers inside each conditioner.
+        factor_out: whether half of the channels leave after each level (multi-scale).
+        highway: whether those layers are gated, as in the paper.
+        last: size of each conditioner's last kernel, 3 or 1.
+        dropout: of hidden numbers, in training.
+        batch_norm: inside the conditioners.
+        bound: largest absolute log-scale of a coupling.
+        n_bins: pieces of the spline, one a colour, that follows the logit; 0 for none. Affine
+            couplings cannot change the shape of a distribution, and pixels that are all black have,
+            after the logit, the shape of an exponential one.
+        alpha: margin of the logit.
+        reversible: whether blocks are inverted in the backward pass rather than kept.
+        unroll: blocks laid out per turn of the compiled loop.
+        key: seeds the weights.
+    """
+    height, width_, channels = shape
+    if isinstance(n_blocks, int):
+        n_blocks = [n_blocks] * n_levels(shape)
+    widths = [width] * len(n_blocks) if isinstance(width, int) else list(width)
+    if not 1 <= len(n_blocks) <= n_levels(shape) or len(widths) < len(n_blocks):
+        raise ValueError(
+            f"Images of {height} x {width_} can be halved {n_levels(shape)} times, so n_blocks has "
+            f"1 to {n_levels(shape)} entries, and width at least as many; got {list(n_blocks)} and "
+            f"{widths}."
+        )
+    if reversible and (dropout > 0 or batch_norm):
+        raise ValueError("Reversible blocks can have neither dropout nor batch norm inside.")
+    now: tuple[int, ...] = (channels, height - height % 2, width_ - width_ % 2)
+    layers: list[AbstractBijection] = []
+    levels: list[AbstractBijection] = []
+    for n, hidden, key_level in zip(n_blocks, widths, split_key(key, len(n_blocks)), strict=False):
+        squeeze = Squeeze(now)
+        now = squeeze.out_shape
+
+        def block(block_key: Key, shape=now, hidden=hidden) -> AbstractBijection:
+            key_mix, key_net = split_key(block_key, 2)
+            net = ConvolutionalNetwork(
+                shape[0] // 2,
+                AffineCoupling.n_parameters(shape[0]),
+                hidden,
+                depth,
+                last=last,
+                highway=highway,
+                dropout=dropout,
+                batch_norm=batch_norm,
+                key=key_net,
+            )
+            mix = Convolution1x1(shape, key=key_mix)
+            return Chain([ActNorm(shape), mix, AffineCoupling(shape, net, bound=bound)])
+
+        layers += [squeeze, Scan(block, n, unroll=unroll, reversible=reversible, key=key_level)]
+        if factor_out:
+            levels.append(Chain(layers))
+            layers, now = [], (now[0] - now[0] // 2, *now[1:])
+    inner = MultiScale(levels if factor_out else [Chain(layers)])
+    whole = (channels, height, width_)
+    body = inner if inner.in_shape == whole else EvenPart(inner, whole)
+    front: list[AbstractBijection] = [Logit(whole, alpha=alpha, high=256.0)]
+    if n_bins > 0:
+        front.append(Spline(whole, n_bins, bound=LARGEST_LOGIT))
+    return Images(Chain([*front, body]))
+
+
+def n_levels(shape: tuple[int, int, int]) -> int:
+    """How often an image can be halved: up to three times, while both sides stay even."""
+    sides = [side - side % 2 for side in shape[:2]]
+    if min(sides) < 4:
+        raise ValueError(
+            f"Glow needs images of at least 4 x 4 pixels; got {shape[0]} x {shape[1]}. Give "
+            "smaller ones as a table: X.reshape(len(X), -1)."
+        )
+    n = 0
+    while n < 3 and all(side % 2 == 0 and side >= 4 for side in sides):
+        sides, n = [side // 2 for side in sides], n + 1
+    return n
 
 
 def planar(dim: int, *, n_blocks: int, key: Key) -> AbstractBijection:

@@ -1,5 +1,6 @@
 """Hybrid = flow + head: one pass through the flow gives log p(x), p(y|x) and their joint."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -7,9 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.completion import Completion
+from diglm.completion import AbstractCompletion
 from diglm.flows import Flow
 from diglm.heads import AbstractHead, AbstractResponse
+from diglm.rows import draw_rows
 from diglm.types import Key, Scalar
 
 
@@ -33,14 +35,14 @@ class Hybrid(eqx.Module):
 
     flow: Flow
     head: AbstractHead
-    completion: Completion | None
+    completion: AbstractCompletion | None
     dropout: float = eqx.field(static=True)
 
     def __init__(
         self,
         flow: Flow,
         head: AbstractHead,
-        completion: Completion | None = None,
+        completion: AbstractCompletion | None = None,
         dropout: float = 0.0,
     ):
         if not 0 <= dropout < 1:
@@ -49,7 +51,7 @@ class Hybrid(eqx.Module):
         self.completion = completion if completion is not None and completion.needed else None
         self.dropout = float(dropout)
 
-    def __call__(self, x: Float[Array, "..."]) -> Outputs:
+    def __call__(self, x: Array) -> Outputs:
         """Features, log p(x) and p(y|x) of one example; what it leaves open is put at its centre.
 
         With cells or missing entries the density is the one at the centre: for the log mass see
@@ -60,44 +62,59 @@ class Hybrid(eqx.Module):
         z, log_px = self.flow.forward_and_log_prob(x)
         return Outputs(z, log_px, self.head(jnp.ravel(z)))
 
-    def log_joint(self, x: Float[Array, "..."], y: Array) -> Scalar:
+    def log_joint(self, x: Array, y: Array) -> Scalar:
         """log p(y, x) of one labelled example."""
         outputs = self(x)
         return outputs.log_px + outputs.response.log_prob(y)
 
-    def log_mass(self, x: Float[Array, "..."], offsets: Float[Array, "n dim"]) -> Scalar:
-        """log p of a row with open parts, by importance sampling at fixed uniform `offsets`.
+    def forward_rows(self, xs: Array) -> Outputs:
+        """What `__call__` gives, for many examples."""
+        if self.completion is not None:
+            xs = jax.vmap(self.completion.centre)(xs)
+        zs, log_px = self.flow.forward_rows(xs)
+        return Outputs(zs, log_px, jax.vmap(self.head)(zs.reshape(len(zs), -1)))
+
+    def log_mass(self, xs: Array, offsets: Float[Array, "n ..."]) -> Float[Array, " rows"]:
+        """log p of rows with open parts, by importance sampling at fixed uniform `offsets`.
 
         The log of an average of n unbiased estimates of p(x): at least as tight as the average
         of their logs, and in one dimension the composite midpoint rule.
         """
         completion = self.completion
         if completion is None:
-            return self.flow.log_prob(x)
+            return self.flow.forward_rows(xs)[1]
 
         def at(u):
-            filled, log_q = completion.draw(x, u)
-            return self.flow.log_prob(filled) - log_q
+            filled, log_q = jax.vmap(lambda x: completion.draw(x, u))(xs)
+            return self.flow.forward_rows(filled)[1] - log_q
 
-        return jax.nn.logsumexp(jax.vmap(at)(offsets)) - jnp.log(jnp.asarray(len(offsets), x.dtype))
+        estimates = jax.lax.map(at, offsets)
+        return jax.nn.logsumexp(estimates, axis=0) - math.log(len(offsets))
 
     def forward_batch(
-        self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False
+        self, xs: Array, *, key: Key | None = None, start: bool = False
     ) -> tuple[Outputs, "Hybrid"]:
         """Training's view of a batch: open parts filled with noise, dropout on."""
         key_fill, key_flow, key_drop = (None,) * 3 if key is None else jax.random.split(key, 3)
         log_q = 0.0
         if self.completion is not None:
-            uniform = (
-                jnp.full_like(xs, 0.5)
-                if key_fill is None
-                else jax.random.uniform(key_fill, xs.shape, xs.dtype, 1e-6, 1 - 1e-6)
-            )
+            real = jnp.result_type(float)
+            uniform = jnp.full(xs.shape, 0.5, real)
+            if key_fill is not None:
+                uniform = draw_rows(
+                    lambda n: jax.random.uniform(
+                        key_fill, (n, *xs.shape[1:]), real, 1e-6, 1 - 1e-6
+                    ),
+                    len(xs),
+                )
             xs, log_q = jax.vmap(self.completion.draw)(xs, uniform)
         zs, log_px, flow = self.flow.forward_batch(xs, key=key_flow, start=start)
         features = zs.reshape(len(zs), -1)
         if key_drop is not None and self.dropout > 0:
-            keep = jax.random.bernoulli(key_drop, 1 - self.dropout, features.shape)
+            keep = draw_rows(
+                lambda n: jax.random.bernoulli(key_drop, 1 - self.dropout, (n, features.shape[1])),
+                len(features),
+            )
             features = jnp.where(keep, features / (1 - self.dropout), 0.0)
         outputs = Outputs(zs, log_px - log_q, jax.vmap(self.head.in_training)(features))
         return outputs, eqx.tree_at(lambda model: model.flow, self, flow)

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, Shaped
 
 Scalar = Float[Array, ""]
 Key = PRNGKeyArray
@@ -25,10 +25,11 @@ class Buffer(eqx.Module):
 class Batch(NamedTuple):
     """Rows given to an objective. `y` holds any finite number where `labelled` is False.
 
+    `x` holds numbers, or the bytes of images, which become numbers at each step.
     The fields are NumPy's arrays while rows are chosen and padded, JAX's in compiled code.
     """
 
-    x: Float[Array | np.ndarray, " rows *shape"]
+    x: Shaped[Array | np.ndarray, " rows *shape"]
     y: Array | np.ndarray
     labelled: Bool[Array | np.ndarray, " rows"]
     weight: Float[Array | np.ndarray, " rows"]

@@ -1,29 +1,37 @@
 """Bijections between data and features, each with both log-determinants."""
 
-from diglm.bijections.base import AbstractBijection
+from diglm.bijections.base import AbstractBijection, AbstractImageBijection
 from diglm.bijections.compose import Chain, Inverted, Scan
+from diglm.bijections.convolution import Convolution1x1
 from diglm.bijections.coupling import AffineCoupling, SplineCoupling
 from diglm.bijections.elementwise import Affine, Identity, Logit, Sigmoid, Standardise
 from diglm.bijections.linear import LULinear
 from diglm.bijections.marginal import MarginalMap
+from diglm.bijections.multiscale import MultiScale
 from diglm.bijections.normalisation import ActNorm, BatchNorm
 from diglm.bijections.permute import Exchange, Permute, Reverse, random_permutation
 from diglm.bijections.planar import Planar
+from diglm.bijections.reshape import EvenPart, Images, Squeeze
 from diglm.bijections.spline import Spline
 
 __all__ = [
     "AbstractBijection",
+    "AbstractImageBijection",
     "ActNorm",
     "Affine",
     "AffineCoupling",
     "BatchNorm",
     "Chain",
+    "Convolution1x1",
+    "EvenPart",
     "Exchange",
     "Identity",
+    "Images",
     "Inverted",
     "LULinear",
     "Logit",
     "MarginalMap",
+    "MultiScale",
     "Permute",
     "Planar",
     "Reverse",
@@ -31,6 +39,7 @@ __all__ = [
     "Sigmoid",
     "Spline",
     "SplineCoupling",
+    "Squeeze",
     "Standardise",
     "random_permutation",
 ]

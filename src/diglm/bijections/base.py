@@ -3,6 +3,8 @@
 from abc import abstractmethod
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from diglm.networks.base import map_rows
@@ -38,6 +40,18 @@ class AbstractBijection(eqx.Module):
         """Features to data."""
         return self.inverse_and_log_det(z)[0]
 
+    def forward_rows(
+        self, xs: Float[Array, "rows ..."]
+    ) -> tuple[Float[Array, "rows ..."], Float[Array, " rows"]]:
+        """`forward_and_log_det` of many examples; overridden where `vmap` is not the fastest."""
+        return jax.vmap(self.forward_and_log_det)(xs)
+
+    def inverse_rows(
+        self, zs: Float[Array, "rows ..."]
+    ) -> tuple[Float[Array, "rows ..."], Float[Array, " rows"]]:
+        """`inverse_and_log_det` of many examples."""
+        return jax.vmap(self.inverse_and_log_det)(zs)
+
     def forward_batch(
         self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False
     ) -> tuple[Float[Array, "rows ..."], Float[Array, " rows"], "AbstractBijection"]:
@@ -50,3 +64,47 @@ class AbstractBijection(eqx.Module):
         """
         zs, log_dets = map_rows(self.forward_and_log_det, xs, key=key)
         return zs, log_dets, self
+
+    def retrace(
+        self,
+        z: Float[Array, "..."],
+        grad_z: Float[Array, "..."],
+        grad_log_det: Float[Array, "*rows"],
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."], "AbstractBijection"]:
+        """From an output and its gradients: the input, its gradient, and that of the layer.
+
+        What back-propagation needs where no input was kept. Overridden where inverting and
+        differentiating share work.
+        """
+        x, _ = self.inverse_and_log_det(z)
+        _, pull_back = eqx.filter_vjp(lambda layer, x: layer.forward_and_log_det(x), self, x)
+        grad_layer, grad_x = pull_back((grad_z, grad_log_det))
+        return x, grad_x, grad_layer
+
+
+class AbstractImageBijection(AbstractBijection):
+    """A layer of images (channels, height, width), several of which may lie side by side.
+
+    Both directions take further axes after the third, one log-determinant for each example along
+    them. So `forward_batch` has its rows last and needs no `vmap`.
+    """
+
+    def forward_batch(
+        self, xs: Float[Array, "..."], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "..."], Float[Array, " rows"], "AbstractImageBijection"]:
+        return *self.forward_and_log_det(xs, key=key), self
+
+
+def sum_over(values: Float[Array, "..."], shape: tuple[int, ...]) -> Float[Array, "*rows"]:
+    """The sum over an example of this shape; further axes are examples and stay."""
+    return jnp.sum(values, axis=tuple(range(len(shape))))
+
+
+def n_rows(xs: Float[Array, "..."], shape: tuple[int, ...]) -> int:
+    """How many examples of this shape a batch holds: along the first axis, of images the last."""
+    return xs.shape[0] if xs.shape[1:] == shape else xs.shape[-1]
+
+
+def along_first(vector: Float[Array, " dim"], x: Float[Array, "dim ..."]) -> Float[Array, "..."]:
+    """A number for each entry of the first axis, shaped to meet `x`."""
+    return vector.reshape(-1, *(1,) * (x.ndim - 1))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.bijections.base import AbstractBijection
+from diglm.bijections.base import AbstractBijection, sum_over
 from diglm.types import Buffer, Key, Scalar
 
 
@@ -94,38 +94,54 @@ class Standardise(AbstractBijection):
 
 
 class Logit(AbstractBijection):
-    r"""$z = \log y - \log(1 - y)$, $y = \alpha + (1 - 2\alpha) x$: the unit interval to the line.
+    r"""$z = \log y - \log(1 - y)$, $y = \alpha + (1 - 2\alpha) x / h$: an interval to the line.
 
-    Squeezing by $\alpha$ keeps the ends 0 and 1 finite. A value outside the interval has no
-    image; it is read as the nearer end, so that it costs likelihood instead of giving NaN.
+    The interval is $[0, h]$: 1 unless given, 256 for pixels of a byte. Squeezing by $\alpha$ keeps
+    its ends finite. A value outside has no image; it is read as the nearer end, so that it costs
+    likelihood instead of giving NaN.
 
     Reference: Dinh et al. (2017), https://arxiv.org/abs/1605.08803
     """
 
     alpha: float = eqx.field(static=True)
+    high: float = eqx.field(static=True)
     in_shape: tuple[int, ...] = eqx.field(static=True)
     out_shape: tuple[int, ...] = eqx.field(static=True)
 
-    def __init__(self, shape: int | tuple[int, ...], *, alpha: float = 1e-6):
+    def __init__(self, shape: int | tuple[int, ...], *, alpha: float = 1e-6, high: float = 1.0):
         if not 0.0 < alpha < 0.5:
             raise ValueError(f"Logit needs 0 < alpha < 0.5; got {alpha}.")
-        self.alpha = alpha
+        if not high > 0.0:
+            raise ValueError(f"Logit needs high > 0, the upper end of its interval; got {high}.")
+        self.alpha, self.high = alpha, float(high)
         self.in_shape = self.out_shape = as_shape(shape)
 
     def forward_and_log_det(
         self, x: Float[Array, "..."], *, key: Key | None = None
-    ) -> tuple[Float[Array, "..."], Scalar]:
-        x = jnp.clip(x, 0.0, 1.0)
+    ) -> tuple[Float[Array, "..."], Float[Array, "*rows"]]:
+        x = jnp.clip(x / self.high, 0.0, 1.0)
         factor = 1.0 - 2.0 * self.alpha
         # 1 - y is formed from 1 - x: from y it would lose its digits near the upper end.
         log_y, log_rest = (jnp.log(self.alpha + factor * part) for part in (x, 1.0 - x))
-        log_det = x.size * math.log(factor) - jnp.sum(log_y + log_rest)
+        log_det = self._constant() - sum_over(log_y + log_rest, self.in_shape)
         return log_y - log_rest, log_det
 
-    def inverse_and_log_det(self, z: Float[Array, "..."]) -> tuple[Float[Array, "..."], Scalar]:
+    def inverse_and_log_det(
+        self, z: Float[Array, "..."]
+    ) -> tuple[Float[Array, "..."], Float[Array, "*rows"]]:
         factor = 1.0 - 2.0 * self.alpha
-        log_det = -jnp.sum(jax.nn.softplus(z) + jax.nn.softplus(-z)) - z.size * math.log(factor)
-        return (jax.nn.sigmoid(z) - self.alpha) / factor, log_det
+        log_det = -sum_over(jax.nn.softplus(z) + jax.nn.softplus(-z), self.in_shape)
+        return self.high * (jax.nn.sigmoid(z) - self.alpha) / factor, log_det - self._constant()
+
+    def forward_batch(
+        self, xs: Float[Array, "..."], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "..."], Float[Array, " rows"], "Logit"]:
+        if len(self.in_shape) == 3:  # images lie side by side along the last axis
+            return *self.forward_and_log_det(xs), self
+        return *self.forward_rows(xs), self
+
+    def _constant(self) -> float:
+        return math.prod(self.in_shape) * math.log((1.0 - 2.0 * self.alpha) / self.high)
 
 
 class Sigmoid(AbstractBijection):

@@ -113,18 +113,19 @@ class LULinear(AbstractBijection):
     def forward_and_log_det(
         self, x: Float[Array, " dim"], *, key: Key | None = None
     ) -> tuple[Float[Array, " dim"], Scalar]:
-        lower, upper, log_scale = self._factors()
+        lower, upper, log_scale = self.factors()
         return (lower @ upper) @ x + self.bias, jnp.sum(log_scale)
 
     def inverse_and_log_det(self, z: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Scalar]:
-        lower, upper, log_scale = self._factors()
+        lower, upper, log_scale = self.factors()
         order = jnp.argsort(self.rows.value)
         inner = solve_triangular(
             lower[order], (z - self.bias)[order], lower=True, unit_diagonal=True
         )
         return solve_triangular(upper, inner), -jnp.sum(log_scale)
 
-    def _factors(self) -> tuple[Array, Array, Array]:
+    def factors(self) -> tuple[Array, Array, Array]:
+        """P L, U and the log of U's diagonal, without its signs."""
         log_scale = LOG_SCALE_BOUND * jnp.tanh(self.raw_log_scale / LOG_SCALE_BOUND)
         row, column = self.rows.value[:, None], jnp.arange(self.in_shape[0])[None, :]
         unit = (row == column).astype(self.lower.dtype)

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-from diglm.bijections.base import AbstractBijection
-from diglm.types import Key, Scalar
+from diglm.bijections.base import AbstractBijection, along_first, sum_over
+from diglm.bijections.elementwise import as_shape
+from diglm.types import Key
 
 LEAST_SHARE = 1e-2  # of the whole interval, for the width and the height of a bin
 LEAST_SLOPE = 1e-2
@@ -28,7 +29,8 @@ class Knots(NamedTuple):
 class Spline(AbstractBijection):
     r"""$z_i = g_i(x_i)$: a trained monotone spline per coordinate, the identity outside $[-B, B]$.
 
-    Starts as the identity. The whole of a flow for one-dimensional data.
+    Starts as the identity. The whole of a flow for one-dimensional data. Images (channels, height,
+    width) have one spline a channel, and lie side by side along a last axis.
 
     Reference: Durkan et al. (2019), https://arxiv.org/abs/1906.04032
     """
@@ -38,27 +40,33 @@ class Spline(AbstractBijection):
     in_shape: tuple[int, ...] = eqx.field(static=True)
     out_shape: tuple[int, ...] = eqx.field(static=True)
 
-    def __init__(self, dim: int, n_bins: int = 8, bound: float = 5.0):
-        if dim < 1:
-            raise ValueError(f"Spline needs dim >= 1; got {dim}.")
-        self.raw = jnp.zeros((dim, n_spline_parameters(n_bins)))
+    def __init__(self, shape: int | tuple[int, ...], n_bins: int = 8, bound: float = 5.0):
+        self.in_shape = self.out_shape = as_shape(shape)
+        self.raw = jnp.zeros((self.in_shape[0], n_spline_parameters(n_bins)))
         self.bound = check_bound("Spline", bound)
-        self.in_shape = self.out_shape = (dim,)
 
     def forward_and_log_det(
-        self, x: Float[Array, " dim"], *, key: Key | None = None
-    ) -> tuple[Float[Array, " dim"], Scalar]:
+        self, x: Float[Array, "dim ..."], *, key: Key | None = None
+    ) -> tuple[Float[Array, "dim ..."], Float[Array, "*rows"]]:
         z, log_slope = spline_forward(x, self.raw, self.bound)
-        return z, jnp.sum(log_slope)
+        return z, sum_over(log_slope, self.in_shape)
 
-    def inverse_and_log_det(self, z: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Scalar]:
+    def inverse_and_log_det(
+        self, z: Float[Array, "dim ..."]
+    ) -> tuple[Float[Array, "dim ..."], Float[Array, "*rows"]]:
         x, log_slope = spline_inverse(z, self.raw, self.bound)
-        return x, -jnp.sum(log_slope)
+        return x, -sum_over(log_slope, self.in_shape)
+
+    def forward_batch(
+        self, xs: Float[Array, "..."], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "..."], Float[Array, " rows"], "Spline"]:
+        is_image = len(self.in_shape) > 1
+        return *(self.forward_and_log_det if is_image else self.forward_rows)(xs), self
 
 
 def spline_forward(
-    x: Float[Array, " dim"], raw: Float[Array, "dim parameters"], bound: float
-) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
+    x: Float[Array, "dim ..."], raw: Float[Array, "dim parameters"], bound: float
+) -> tuple[Float[Array, "dim ..."], Float[Array, "dim ..."]]:
     """Values and log-slopes of splines with free parameters `raw` and linear tails.
 
     The slope at the ends is one, so adding what the clip took away is the identity outside; no
@@ -70,8 +78,8 @@ def spline_forward(
 
 
 def spline_inverse(
-    y: Float[Array, " dim"], raw: Float[Array, "dim parameters"], bound: float
-) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
+    y: Float[Array, "dim ..."], raw: Float[Array, "dim parameters"], bound: float
+) -> tuple[Float[Array, "dim ..."], Float[Array, "dim ..."]]:
     """The inverse of `spline_forward`, with the log-slopes of the forward spline."""
     inside = jnp.clip(y, -bound, bound)
     x, log_slope = rational_quadratic_inverse(inside, knots(raw, bound))
@@ -94,8 +102,8 @@ def knots(raw: Float[Array, "dim parameters"], bound: float) -> Knots:
 
 
 def rational_quadratic(
-    x: Float[Array, " dim"], knots: Knots
-) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
+    x: Float[Array, "dim ..."], knots: Knots
+) -> tuple[Float[Array, "dim ..."], Float[Array, "dim ..."]]:
     r"""$g(x)$ and $\log g'(x)$ for x between the outer knots.
 
     In a bin of slope $s = h / w$, with slopes $d_0, d_1$ at its ends and $\xi = (x - x_k) / w$:
@@ -111,8 +119,8 @@ def rational_quadratic(
 
 
 def rational_quadratic_inverse(
-    y: Float[Array, " dim"], knots: Knots
-) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
+    y: Float[Array, "dim ..."], knots: Knots
+) -> tuple[Float[Array, "dim ..."], Float[Array, "dim ..."]]:
     r"""$x$ with $g(x) = y$, and $\log g'(x)$: the root in $[0, 1]$ of a quadratic in $\xi$."""
     left, width, bottom, height, slope_0, slope_1 = _bin_of(y, knots.y, knots)
     rise = (y - bottom) / height
@@ -158,16 +166,26 @@ def _partition(parts: Array, bound: float) -> tuple[Array, Array]:
 
 def _bin_of(v: Array, left: Array, knots: Knots) -> tuple[Array, ...]:
     """The numbers of the bin that holds each value: counting comparisons always finds one."""
+    slopes = (knots.slope[:, :-1], knots.slope[:, 1:])
+    if v.ndim > 1:
+        return _chosen(v, left, (*knots[:4], *slopes))
     index = jnp.sum(v[:, None] >= left[:, 1:], axis=1)[:, None]
-
-    def pick(table: Array, index: Int[Array, "dim 1"]) -> Array:
-        return jnp.take_along_axis(table, index, axis=1, mode="promise_in_bounds")[:, 0]
-
-    return (
-        *(pick(table, index) for table in knots[:4]),
-        pick(knots.slope, index),
-        pick(knots.slope, index + 1),
+    return tuple(
+        jnp.take_along_axis(table, index, axis=1, mode="promise_in_bounds")[:, 0]
+        for table in (*knots[:4], *slopes)
     )
+
+
+def _chosen(v: Array, left: Array, tables: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The same for many values of few splines: comparisons vectorise, gathers do not."""
+    found = [along_first(table[:, 0], v) for table in tables]
+    for i in range(1, left.shape[1]):
+        beyond = v >= along_first(left[:, i], v)
+        found = [
+            jnp.where(beyond, along_first(table[:, i], v), value)
+            for table, value in zip(tables, found, strict=True)
+        ]
+    return tuple(found)
 
 
 def _log_slope(

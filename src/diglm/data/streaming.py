@@ -1,34 +1,15 @@
-"""Chunks of training rows, read and encoded in the background while the last ones are in use."""
+"""Chunks of a table in files, read and encoded in the background while others are in use."""
 
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from diglm.data.chunks import Chunk, ChunkReader
 from diglm.data.formats import pa
 from diglm.data.sharding import ShardReader, StreamPlan, choose_shards
 from diglm.types import Batch
 
 __all__ = ["Chunk", "ChunkReader", "StreamPlan", "choose_shards", "read_chunks"]
-
-
-class Chunk(NamedTuple):
-    """Steps to train on.
-
-    Attributes:
-        epoch: Which pass over the table it is part of.
-        index: Its number in the epoch.
-        n_steps: Steps in it.
-        rows: NumPy arrays (n_steps, rows of a step in this process, ...).
-    """
-
-    epoch: int
-    index: int
-    n_steps: int
-    rows: Batch
 
 
 def read_chunks(
@@ -71,77 +52,6 @@ def read_chunks(
         return _chunks(plan, encode, list(columns), list(shards), start, stop_epoch, is_closed)
 
     return ChunkReader(chunks, ahead)
-
-
-class ChunkReader:
-    """An iterator whose items are made in a thread of its own, a bounded number ahead.
-
-    An error in the thread is raised where the item would have come, with its own traceback.
-
-    Attributes:
-        waited: Seconds that the consumer has waited for chunks so far.
-    """
-
-    def __init__(self, chunks: Callable[[Callable[[], bool]], Iterator[Chunk]], ahead: int):
-        self.waited = 0.0
-        self._chunks, self._ahead = chunks(lambda: self._closed), ahead
-        self._ready: deque[Chunk] = deque()
-        self._changed = threading.Condition()
-        self._closed = self._finished = False
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> "ChunkReader":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __iter__(self) -> "ChunkReader":
-        return self
-
-    def __next__(self) -> Chunk:
-        if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._work, name="diglm-chunks", daemon=True)
-            self._thread.start()
-        since = time.perf_counter()
-        with self._changed:
-            self._changed.wait_for(lambda: self._ready or self._finished or self._closed)
-            self.waited += time.perf_counter() - since
-            if self._ready and not self._closed:
-                self._changed.notify_all()
-                return self._ready.popleft()
-        self.close()
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        raise StopIteration
-
-    def close(self) -> None:
-        """Stop reading; returns when the thread has ended, after the block it is busy with."""
-        with self._changed:
-            self._closed = True
-            self._ready.clear()
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _work(self) -> None:
-        try:
-            for chunk in self._chunks:
-                with self._changed:
-                    self._changed.wait_for(lambda: len(self._ready) < self._ahead or self._closed)
-                    if self._closed:
-                        return
-                    self._ready.append(chunk)
-                    self._changed.notify_all()
-                del chunk  # else it would live on here while the next one is made
-        except BaseException as error:
-            self._error = error
-        finally:
-            with self._changed:
-                self._finished = True
-                self._changed.notify_all()
 
 
 def _chunks(

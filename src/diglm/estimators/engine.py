@@ -1,6 +1,6 @@
 """Compiled evaluation of many rows: fixed chunks, so that neither row count nor company matters.
 
-Rows are evaluated `CHUNK` at a time inside one compiled loop whose number of turns is not part of
+Rows are evaluated a chunk at a time inside one compiled loop whose number of turns is not part of
 the program. A new number of rows therefore never recompiles, a row's answer does not depend on the
 rows beside it, and a chunk's intermediates stay in cache.
 """
@@ -19,67 +19,71 @@ from jaxtyping import Array, Float, Int
 from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 
-CHUNK = 512
-CAPACITY = 16 * CHUNK  # rows held by the compiled loop
+CHUNK, IMAGE_CHUNK = 512, 64
+CHUNKS = 16  # held by the compiled loop
 
 _COMPILED: set[tuple] = set()
 
 
 class Look(NamedTuple):
-    """What is known of one row: features, log p(x) in encoded units, p(y|x); None if not asked."""
+    """What is known of rows: features, log p(x) in encoded units, p(y|x); None if not asked."""
 
     z: Array | None
     log_px: Array | None
     response: AbstractResponse | None
 
 
-def look(model: Hybrid, x: Float[Array, " dim"], offsets: Float[Array, "n dim"]) -> Look:
-    """Everything about one row; for rows of points, from one pass through the flow."""
-    outputs = model(x)
-    log_px = outputs.log_px if model.completion is None else model.log_mass(x, offsets)
+def look(model: Hybrid, xs: Array, offsets: Float[Array, "n ..."]) -> Look:
+    """Everything about some rows; for rows of points, from one pass through the flow."""
+    outputs = model.forward_rows(xs)
+    log_px = outputs.log_px if model.completion is None else model.log_mass(xs, offsets)
     return Look(outputs.z, log_px, outputs.response)
 
 
-def respond(model: Hybrid, x: Float[Array, " dim"], _: Array) -> Look:
-    """Features and p(y|x) of one row."""
-    outputs = model(x)
+def respond(model: Hybrid, xs: Array, _: Array) -> Look:
+    """Features and p(y|x)."""
+    outputs = model.forward_rows(xs)
     return Look(outputs.z, None, outputs.response)
 
 
-def density(model: Hybrid, x: Float[Array, " dim"], offsets: Float[Array, "n dim"]) -> Look:
-    """log p(x) of one row in encoded units."""
-    return Look(None, model.log_mass(x, offsets), None)
+def density(model: Hybrid, xs: Array, offsets: Float[Array, "n ..."]) -> Look:
+    """log p(x) in encoded units."""
+    return Look(None, model.log_mass(xs, offsets), None)
 
 
-def invert(model: Hybrid, z: Float[Array, " dim"], _: Array) -> Array:
-    """The encoded row with features `z`."""
-    return model.flow.bijection.inverse(z)
+def invert(model: Hybrid, zs: Float[Array, "rows dim"], _: Array) -> Array:
+    """The encoded rows with features `zs`."""
+    return model.flow.bijection.inverse_rows(zs)[0]
 
 
-def read_off(model: Hybrid, z: Float[Array, " dim"], _: Array) -> AbstractResponse:
+def read_off(model: Hybrid, zs: Float[Array, "rows dim"], _: Array) -> AbstractResponse:
     """p(y|z)."""
-    return model.head(z)
+    return jax.vmap(model.head)(zs)
 
 
 def evaluate(
     function: Callable[[Hybrid, Array, Array], Any],
     model: Hybrid,
-    rows: Float[np.ndarray, "rows dim"],
-    offsets: Float[np.ndarray, "n dim"],
+    rows: np.ndarray,
+    offsets: Float[np.ndarray, "n ..."],
 ) -> Any:
-    """`function(model, row, offsets)` for every row, as NumPy arrays stacked along the rows."""
-    rows = np.asarray(rows, jnp.result_type(float))
+    """`function(model, rows, offsets)` of all rows, as NumPy arrays stacked along them."""
+    if rows.dtype != np.uint8:  # pixels
+        rows = np.asarray(rows, jnp.result_type(float))
+    chunk = IMAGE_CHUNK if len(model.flow.bijection.in_shape) > 1 else CHUNK
+    capacity = CHUNKS * chunk
     shared = jnp.asarray(offsets, jnp.result_type(float))
 
     def run(start: int) -> Any:
-        part = rows[start : start + CAPACITY]
-        padded = np.zeros((CAPACITY, *rows.shape[1:]), rows.dtype)
+        part = rows[start : start + capacity]
+        padded = np.zeros((capacity, *rows.shape[1:]), rows.dtype)
         padded[: len(part)] = part
-        n_chunks = jnp.asarray(-(-len(part) // CHUNK), jnp.int32)
-        out = _loop(function, model, jnp.asarray(padded), n_chunks, shared)
+        n_chunks = jnp.asarray(-(-len(part) // chunk), jnp.int32)
+        chunks = jnp.asarray(padded.reshape(CHUNKS, chunk, *rows.shape[1:]))
+        out = _loop(function, model, chunks, n_chunks, shared)
         return jax.tree.map(lambda a: np.asarray(a)[: len(part)], out)
 
-    starts = range(0, len(rows), CAPACITY)
+    starts = range(0, len(rows), capacity)
     if len(starts) == 1:
         return run(0)
     done = []
@@ -96,12 +100,13 @@ def evaluate(
 def _loop(
     function: Callable,
     model: Hybrid,
-    rows: Float[Array, "capacity dim"],
+    chunks: Array,
     n_chunks: Int[Array, ""],
-    shared: Float[Array, "n dim"],
+    shared: Float[Array, "n ..."],
 ) -> Any:
-    chunks = rows.reshape(-1, CHUNK, *rows.shape[1:])
-    whole = jax.vmap(lambda row: function(model, row, shared))
+    def whole(rows: Array) -> Any:
+        return function(model, rows, shared)
+
     empty = jax.tree.map(
         lambda leaf: jnp.zeros((len(chunks), *leaf.shape), leaf.dtype),
         jax.eval_shape(whole, chunks[0]),

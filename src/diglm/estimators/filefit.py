@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -190,6 +191,7 @@ class FileFit:
         return nullcontext() if self.folder is None else Checkpoints(self.folder, described)
 
     def _train(self, begun, plan, encode, held_out: Batch, metric: str, kept):
+        from diglm.data.streaming import read_chunks
         from diglm.training.stream import fit_stream
 
         verbose = self.estimator.verbose if Layout().process == 0 else False
@@ -197,8 +199,7 @@ class FileFit:
             result = fit_stream(
                 begun.model,
                 plan,
-                encode,
-                columns=self.columns,
+                partial(read_chunks, plan, encode, columns=self.columns),
                 objective=begun.objective,
                 validation=held_out if len(held_out.weight) else None,
                 settings=begun.settings,

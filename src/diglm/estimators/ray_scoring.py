@@ -28,7 +28,7 @@ from diglm.data.files import FileTable, open_table
 from diglm.data.formats import BLOCK_ROWS, pa, pq
 from diglm.estimators import HybridClassifier, HybridRegressor, load
 from diglm.estimators.base import AbstractHybridEstimator
-from diglm.estimators.engine import CAPACITY
+from diglm.estimators.engine import CHUNK, CHUNKS
 from diglm.estimators.scoring import (
     ROW,
     Columns,
@@ -131,7 +131,7 @@ class UnitScorer:
                 self.columns,
                 int(unit["start"]),
                 int(unit["stop"]),
-                CAPACITY,
+                CHUNKS * CHUNK,
             )
             with replacing(_part(self.parts, int(unit["unit"]))) as write:
                 for answers in blocks:

@@ -1,13 +1,22 @@
 """Conditioners: networks of one example, from which couplings read their parameters."""
 
 from diglm.networks.base import AbstractNetwork
+from diglm.networks.convolution import ConvolutionalNetwork
 from diglm.networks.highway import Highway
 from diglm.networks.mlp import MLP
 from diglm.networks.normalisation import BatchNorm1d
 from diglm.networks.residual import Residual
 from diglm.types import Key
 
-__all__ = ["AbstractNetwork", "BatchNorm1d", "Highway", "MLP", "Residual", "network"]
+__all__ = [
+    "AbstractNetwork",
+    "BatchNorm1d",
+    "ConvolutionalNetwork",
+    "Highway",
+    "MLP",
+    "Residual",
+    "network",
+]
 
 NETWORKS = {"mlp": MLP, "highway": Highway, "residual": Residual}
 

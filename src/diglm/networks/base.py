@@ -4,8 +4,9 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
+from diglm.rows import draw_rows
 from diglm.types import Key
 
 
@@ -27,5 +28,9 @@ def map_rows(function, xs: Float[Array, "rows ..."], *, key: Key | None):
     """Apply `function(x, key=...)` to each row, each with a key of its own when one is given."""
     if key is None:
         return jax.vmap(lambda x: function(x, key=None))(xs)
-    keys = jax.random.split(key, xs.shape[0])
-    return jax.vmap(lambda x, k: function(x, key=k))(xs, keys)
+    return jax.vmap(lambda x, k: function(x, key=k))(xs, row_keys(key, xs.shape[0]))
+
+
+def row_keys(key: Key, n_rows: int) -> Shaped[Array, "rows ..."]:
+    """A key for each row of a batch."""
+    return draw_rows(lambda n: jax.random.split(key, n), n_rows)

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.networks.base import AbstractNetwork, map_rows
+from diglm.networks.base import AbstractNetwork, map_rows, row_keys
+from diglm.rows import pool_statistics
 from diglm.types import Buffer, Key
 
 MOMENTUM = 0.9
@@ -46,6 +47,7 @@ class BatchNorm1d(AbstractNetwork):
         """One row inside a `vmap` whose axis is named `ROWS`; the copy returned has no row axis."""
         mean = jax.lax.pmean(x, ROWS)
         var = jax.lax.pmean(jnp.square(x - mean), ROWS)
+        mean, var = pool_statistics(mean, var)
         moved = eqx.tree_at(
             lambda norm: (norm.mean, norm.var),
             self,
@@ -72,9 +74,8 @@ def map_with_statistics(run: Callable, xs: Float[Array, "rows ..."], *, key: Key
     """Map `run(x, key=...) -> (y, statistics)` over rows that see one another's statistics."""
     if key is None:
         return jax.vmap(lambda x: run(x, key=None), axis_name=ROWS, out_axes=(0, None))(xs)
-    keys = jax.random.split(key, xs.shape[0])
     mapped = jax.vmap(lambda x, k: run(x, key=k), axis_name=ROWS, out_axes=(0, None))
-    return mapped(xs, keys)
+    return mapped(xs, row_keys(key, xs.shape[0]))
 
 
 class Normaliser:

@@ -36,6 +36,13 @@ class Terms(NamedTuple):
     log_py: Scalar
     skill: Scalar
 
+    @classmethod
+    def weights(cls, batch: Batch) -> "Terms":
+        """The sum of weights that each term is a mean over."""
+        weights = cast(Array, batch.weight)
+        total, known = jnp.sum(weights), jnp.sum(weights * batch.labelled.astype(weights.dtype))
+        return cls(total, total, known, known)
+
 
 class JointObjective(eqx.Module):
     """-J / sum of weights, plus what unlabelled rows may add.

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from diglm.heads import AbstractResponse, Categorical
 from diglm.hybrid import Hybrid
+from diglm.rows import draw_rows
 from diglm.types import Key, Scalar
 
 PROBE = 1e-2  # length of the finite step with which the sensitive direction is found
@@ -32,7 +33,8 @@ def virtual_adversarial_divergence(
     def total(steps):
         return jnp.sum(jax.vmap(divergence)(clean, respond(xs + steps)))
 
-    direction = _unit(jax.random.normal(key, xs.shape, xs.dtype))
+    noise = draw_rows(lambda n: jax.random.normal(key, (n, *xs.shape[1:]), xs.dtype), len(xs))
+    direction = _unit(noise)
     direction = _unit(jax.lax.stop_gradient(jax.grad(total)(PROBE * direction)))
     return jax.vmap(divergence)(clean, respond(xs + radius * direction))
 

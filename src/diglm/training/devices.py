@@ -1,5 +1,6 @@
 """Where training runs: one device, or the rows of each batch spread over devices and hosts."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,9 +11,8 @@ import numpy as np
 from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from diglm.rows import DEVICES
 from diglm.types import Batch
-
-ROWS = "rows"  # the one axis of the mesh
 
 
 class LostProcessError(RuntimeError):
@@ -56,6 +56,17 @@ def connect(
         ) from error
 
 
+def use_every_core() -> None:
+    """Make each core of the CPU a device of its own, among which steps on images are divided.
+
+    Call it before any JAX work; afterwards it changes nothing.
+    """
+    try:
+        jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
+    except RuntimeError:  # JAX has started
+        return
+
+
 class Layout:
     """Model replicated, rows of a batch divided evenly over all devices of all processes.
 
@@ -65,7 +76,7 @@ class Layout:
     def __init__(self) -> None:
         devices = np.array(jax.devices())
         self.n_processes, self.process = jax.process_count(), jax.process_index()
-        self.mesh = Mesh(devices, (ROWS,)) if devices.size > 1 else None
+        self.mesh = Mesh(devices, (DEVICES,)) if devices.size > 1 else None
         self.n_devices = int(devices.size)
 
     def replicate(self, tree: Any) -> Any:
@@ -88,7 +99,7 @@ class Layout:
         """This process's part of a chunk, (steps, rows, ...), as its part of the whole chunk."""
         if self.mesh is None:
             return jax.tree.map(jnp.asarray, chunk)
-        by_rows = NamedSharding(self.mesh, PartitionSpec(None, ROWS))
+        by_rows = NamedSharding(self.mesh, PartitionSpec(None, DEVICES))
         return jax.tree.map(
             lambda column: jax.make_array_from_process_local_data(by_rows, column), chunk
         )

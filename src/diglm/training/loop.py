@@ -139,12 +139,12 @@ def fit(
     return result
 
 
-def validation_offsets(model: Any) -> Float[Array, "n dim"] | None:
+def validation_offsets(model: Any) -> Float[Array, "n ..."] | None:
     """The places in cells at which validation looks; None for a model of points."""
     if model.completion is None:
         return None
-    dim = model.flow.bijection.in_shape[0]
-    return jnp.asarray(fixed_offsets(dim, VALIDATION_OFFSETS), jnp.result_type(float))
+    shape = model.flow.bijection.in_shape
+    return jnp.asarray(fixed_offsets(shape, VALIDATION_OFFSETS), jnp.result_type(float))
 
 
 def epoch_record(

@@ -8,14 +8,17 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
 from diglm.compiling import jit_loop
 from diglm.objectives.joint import JointObjective, Terms
+from diglm.rows import DEVICES, n_parts, sum_over_devices
 from diglm.training.settings import Schedule
 from diglm.types import Batch, Key, Scalar, partition
 
 # Module-level, so that every fit of one shape shares one compiled epoch.
+VALIDATION_CHUNK = 128
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.99)
 
 
@@ -67,31 +70,44 @@ def restore(model: Any, weights: Float[Array, " n"], fixed: Any) -> Any:
 
 
 def validation_terms(
-    model: Any, objective: JointObjective, rows: Batch, offsets: Float[Array, "n dim"] | None
+    model: Any, objective: JointObjective, rows: Batch, offsets: Float[Array, "n ..."] | None
 ) -> Terms:
     """The objective as users will see it: frozen statistics, centres for y, fixed offsets for x."""
 
-    def one(x):
-        outputs = model(x)
+    def chunk(xs):
+        outputs = model.forward_rows(xs)
         if model.completion is None:
             return outputs.log_px, outputs.response
-        return model.log_mass(x, offsets), outputs.response
+        return model.log_mass(xs, offsets), outputs.response
 
-    log_px, response = jax.lax.map(one, rows.x, batch_size=min(256, rows.x.shape[0]))
+    # Padded sizes are powers of two, so chunks come out even.
+    xs = rows.x.reshape(-1, min(VALIDATION_CHUNK, len(rows.x)), *rows.x.shape[1:])
+    found = jax.lax.map(chunk, xs)
+    log_px, response = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
     return objective.terms(log_px, response, rows)
 
 
 class Shared(NamedTuple):
-    """What every step reads and none changes."""
+    """What every step reads and none changes.
+
+    `mesh` where devices divide the rows of a batch, `augment(xs, key=)` where rows are changed.
+    """
 
     model: Any
     objective: JointObjective
     schedule: Schedule
+    mesh: Mesh | None = None
+    augment: Any = None
+
+    @property
+    def small(self) -> bool:
+        """Whether a step's operations are small, or several devices keep the cores busy."""
+        return self.mesh is not None or len(self.model.flow.bijection.in_shape) == 1
 
 
 @jit_loop
 def run_epoch(
-    fixed: tuple[Shared, Batch, Batch | None, Float[Array, "n dim"] | None],
+    fixed: tuple[Shared, Batch, Batch | None, Float[Array, "n ..."] | None],
     state: State,
     order: Int[Array, " slots"],
     n_steps: Int[Array, ""],
@@ -138,11 +154,14 @@ def take_steps(
     sums: Sums | None = None,
 ) -> tuple[State, Sums]:
     """`n_steps` steps in one compiled loop; step i learns from the rows `batch_at(i)`."""
-    model, objective, schedule = shared
+    model, objective, schedule, _, augment = shared
 
     def one_step(i: Array, carry: tuple[State, Sums]) -> tuple[State, Sums]:
         state, sums = carry
         batch, key_step = batch_at(i), jax.random.fold_in(key, i)
+        if augment is not None:
+            key_augment, key_step = jax.random.split(key_step)
+            batch = batch._replace(x=augment(batch.x, key=key_augment))
 
         def loss_of(weights):
             current = restore(model, weights, state.fixed)
@@ -152,8 +171,8 @@ def take_steps(
             moved_fixed = eqx.filter(partition(moved)[1], eqx.is_array)
             return loss, (terms, jax.lax.stop_gradient(moved_fixed))
 
-        (loss, (terms, fixed)), gradient = jax.value_and_grad(loss_of, has_aux=True)(state.weights)
-        state, good = advance(state, schedule, loss, gradient, fixed)
+        terms, fixed, gradient = _differentiate(loss_of, state.weights, batch)
+        state, good = advance(state, schedule, terms.loss, gradient, fixed)
         added = jax.tree.map(
             lambda total, term: total + jnp.where(good, term, 0.0), sums.terms, terms
         )
@@ -161,6 +180,34 @@ def take_steps(
 
     start = Sums.zero(state.weights.dtype) if sums is None else sums
     return jax.lax.fori_loop(0, n_steps, one_step, (state, start))
+
+
+def _differentiate(
+    loss_of: Callable[[Array], tuple[Scalar, tuple[Terms, Any]]],
+    weights: Float[Array, " n"],
+    batch: Batch,
+) -> tuple[Terms, Any, Float[Array, " n"]]:
+    """The terms of a batch's loss, moved statistics, and the gradient, be its rows divided or not.
+
+    A mean over all rows is the mean of the devices' means, each as heavy as its rows. So a device
+    differentiates its mean times its weight, and gradient, terms and weights are summed over
+    devices as one vector: in a step they wait for one another once. Left to the compiler, they
+    would do so for each array of weights.
+    """
+    if n_parts() == 1:
+        (_, (terms, fixed)), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights)
+        return terms, fixed, gradient
+    heavy = Terms.weights(batch)
+
+    def share_of(weights):
+        loss, found = loss_of(weights)
+        return heavy.loss * loss, found
+
+    (_, (terms, fixed)), gradient = jax.value_and_grad(share_of, has_aux=True)(weights)
+    shares = jax.tree.map(jnp.multiply, heavy, terms)
+    gradient, shares, heavy = sum_over_devices((gradient, shares, heavy))
+    heavy = jax.tree.map(lambda total: jnp.maximum(total, 1e-12), heavy)
+    return jax.tree.map(jnp.divide, shares, heavy), fixed, gradient / heavy.loss
 
 
 @jit_loop
@@ -173,15 +220,27 @@ def run_chunk(
     """
     shared, chunk, n_steps, key = fixed
 
-    def batch_at(i: Array) -> Batch:
-        return jax.tree.map(lambda column: column[i], chunk)
+    def take(chunk: Batch, state: State, sums: Sums) -> tuple[State, Sums]:
+        def batch_at(i: Array) -> Batch:
+            return jax.tree.map(lambda column: column[i], chunk)
 
-    return take_steps(shared, state, batch_at, n_steps, key, sums)
+        return take_steps(shared, state, batch_at, n_steps, key, sums)
+
+    if shared.mesh is None:
+        return take(chunk, state, sums)
+    by_rows, everywhere = PartitionSpec(None, DEVICES), PartitionSpec()
+    return jax.shard_map(
+        take,
+        mesh=shared.mesh,
+        in_specs=(by_rows, everywhere, everywhere),
+        out_specs=everywhere,
+        check_vma=False,  # each device computes the same state, from the same sums over devices
+    )(chunk, state, sums)
 
 
 @jit_loop
 def end_epoch(
-    fixed: tuple[Shared, Batch | None, Float[Array, "n dim"] | None], state: State, sums: Sums
+    fixed: tuple[Shared, Batch | None, Float[Array, "n ..."] | None], state: State, sums: Sums
 ) -> tuple[State, Terms, Terms | None]:
     """The state with its best weights kept, the mean training terms, the validation terms."""
     return _end_epoch(*fixed, state, sums)
@@ -190,7 +249,7 @@ def end_epoch(
 def _end_epoch(
     shared: Shared,
     validation: Batch | None,
-    offsets: Float[Array, "n dim"] | None,
+    offsets: Float[Array, "n ..."] | None,
     state: State,
     sums: Sums,
 ) -> tuple[State, Terms, Terms | None]:

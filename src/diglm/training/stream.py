@@ -1,17 +1,17 @@
-"""`fit_stream`: training from chunks of a table in files, with checkpoints, on every device."""
+"""`fit_stream`: training from chunks of rows, with checkpoints, on every device."""
 
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diglm.data.streaming import StreamPlan, read_chunks
+from diglm.data.chunks import AbstractPlan, ChunkReader
 from diglm.objectives.joint import JointObjective
 from diglm.training.checkpoint import Checkpoints, Position, Saved
 from diglm.training.devices import Layout
@@ -28,24 +28,21 @@ from diglm.training.settings import Schedule, Settings
 from diglm.training.step import Shared, State, Sums, end_epoch, restore, run_chunk
 from diglm.types import Batch, Key
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def fit_stream(
     model: Any,
-    plan: StreamPlan,
-    encode: "Callable[[pa.Table], Batch]",
+    plan: AbstractPlan,
+    read: Callable[..., ChunkReader],
     *,
-    columns: list[str],
     objective: JointObjective,
     validation: Batch | None = None,
     settings: Settings | None = None,
+    augment: Any = None,
     checkpoints: Checkpoints | None = None,
     save_every: int = 20_000,
     progress: Progress | None = None,
 ) -> FitResult:
-    """Train `model` on the rows of files; what `fit` does for tables in memory.
+    """Train `model` on chunks of rows; what `fit` does for tables in memory.
 
     The result is a function of the model, the plan and the settings alone: a run that was killed
     and called again ends with the weights, bit for bit, of one that was not; several processes end
@@ -54,11 +51,11 @@ def fit_stream(
     Args:
         model: a `Hybrid`, already started from data.
         plan: which rows make up which batch.
-        encode: rows of `columns`, read from the file, as arrays.
-        columns: what to read.
+        read: `read(shards=, start=, stop_epoch=)` gives the chunks of the plan.
         objective: what is minimised.
         validation: rows in memory on which the best epoch is chosen.
         settings: lengths and rates; the batch size is the plan's.
+        augment: `augment(xs, key=)` changes the rows of a step; None leaves them.
         checkpoints: where the run is kept; on SIGTERM it is kept too, before the process ends.
         save_every: steps between checkpoints, rounded up to whole chunks.
         progress: told of every chunk and every epoch.
@@ -74,13 +71,15 @@ def fit_stream(
     checked = None
     if validation is not None and len(validation.weight) > 0:
         checked = pad(validation, bucket(len(validation.weight)))
-    shared = layout.replicate(Shared(model, objective, schedule))
+    shared = layout.replicate(Shared(model, objective, schedule, layout.mesh, augment))
     ending = layout.replicate((checked, validation_offsets(model)))
     state, sums = layout.replicate((State.start(model), Sums.zero(jnp.result_type(float))))
     result, position = FitResult(model), Position(0, 0)
     found = None if checkpoints is None else checkpoints.latest((state, sums))
     if found is not None:
         (state, sums), position, result.history = found
+        # The clock goes on from the last epoch that was kept.
+        started -= result.history[-1]["seconds"] if result.history else 0.0
     elif checked is not None:  # the starting model is the first candidate for the best
         state, _, _ = end_epoch((shared, *ending), state, sums)
         sums = layout.replicate(Sums.zero(jnp.result_type(float)))
@@ -96,14 +95,7 @@ def fit_stream(
     own = own_shards(plan.n_shards, layout.n_processes, layout.process)
     unsaved = 0
     with (
-        read_chunks(
-            plan,
-            encode,
-            columns=columns,
-            shards=own,
-            start=position,
-            stop_epoch=settings.n_epochs,
-        ) as chunks,
+        read(shards=own, start=position, stop_epoch=settings.n_epochs) as chunks,
         _noting_sigterm(wanted=checkpoints is not None) as asked_to_stop,
     ):
         while result.stopped is None and position.epoch < settings.n_epochs:

@@ -44,8 +44,13 @@ class Common(NamedTuple):
     shared: Shared
     rows: Batch
     validation: Batch | None
-    offsets: Float[Array, "n dim"] | None
+    offsets: Float[Array, "n ..."] | None
     batch_size: int
+
+    @property
+    def small(self) -> bool:
+        """Whether a step's operations are small."""
+        return self.shared.small
 
 
 class Turn(NamedTuple):
