@@ -34,7 +34,7 @@ def regressor(table):
         (lambda X: X[:0], ValueError, "0 sample"),
         (lambda X: X[:, :0], ValueError, "0 feature"),
         (lambda X: X[:, 0], ValueError, "Reshape your data"),
-        (lambda X: X[None], ValueError, "dim 3"),
+        (lambda X: X[None], ValueError, "dim 3|add an axis"),
         (lambda X: X + 1j, ValueError, "Complex data not supported"),
         (lambda X: sparse.csr_matrix(X), TypeError, "Sparse data"),
         (lambda X: "a table", ValueError, "array|table|2D"),

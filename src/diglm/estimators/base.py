@@ -1,11 +1,13 @@
 """What both estimators share: fitting a table, densities, refusal, samples, features, files."""
 
 import dataclasses
+import hashlib
 import math
 import numbers
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -21,23 +23,28 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from diglm import __about__
 from diglm.completion import fixed_offsets
+from diglm.data.images import ImageEncoder, as_images, is_image_array
 from diglm.data.tabular import Encoded, TableEncoder
 from diglm.estimators import engine, persistence
 from diglm.estimators.counterfactual import Counterfactual
 from diglm.estimators.frames import is_frame, table_like
+from diglm.estimators.image_start import IMAGE_OFFSETS, begin_images, train_images
 from diglm.estimators.seen import Seen, mark_rows
 from diglm.estimators.settling import known_weights, settle
 from diglm.estimators.start import (
     SCORING_OFFSETS,
     Beginning,
     begin,
+    calibrated,
     head_of,
     split_rows,
 )
 from diglm.estimators.targets import AbstractTarget
+from diglm.heads import GLMHead
 from diglm.hybrid import Hybrid
 from diglm.selective import RejectRule, check_reject
 from diglm.training import FitResult, ProgressBar, fit
+from diglm.training.checkpoint import Checkpoints
 from diglm.types import Batch
 
 UNSEEN_LOG_MASS = -1e6  # nats per cell that training gave no meaning: always refused, yet finite
@@ -51,7 +58,7 @@ class Prepared(NamedTuple):
     `expected` is what was taken off the targets of all rows, if anything was.
     """
 
-    encoder: TableEncoder
+    encoder: TableEncoder | ImageEncoder
     encoded: Encoded
     split: tuple[np.ndarray, np.ndarray]
     train: Batch
@@ -62,7 +69,7 @@ class Prepared(NamedTuple):
 
 
 class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
-    """A hybrid model of a table behind scikit-learn's contract."""
+    """A hybrid model of a table, or of images, behind scikit-learn's contract."""
 
     # Parameters that the constructors store and this class reads.
     flow: Any
@@ -77,7 +84,7 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
     random_state: Any
     verbose: bool | str
 
-    encoder_: TableEncoder
+    encoder_: Any  # a TableEncoder or an ImageEncoder
     model_: Hybrid
     reject_rule_: RejectRule
     history_: list[dict[str, float | int]]
@@ -92,9 +99,26 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def _fit(self, X: Any, y: np.ndarray, target: AbstractTarget, weights: np.ndarray) -> None:
+    def _fit(
+        self,
+        X: Any,
+        y: np.ndarray,
+        target: AbstractTarget,
+        weights: np.ndarray,
+        checkpoint: str | os.PathLike | None = None,
+    ) -> None:
         """Fit encoder, hybrid, calibration and reject rule; attributes are set only on success."""
+        if checkpoint is not None and self.random_state is None:
+            raise ValueError(
+                "checkpoint= resumes the same run, so that needs a seed: set random_state."
+            )
         ready = self._prepared(X, y, target, weights)
+        if isinstance(ready.encoder, ImageEncoder):
+            return self._finish(ready, self._trained_on_images(ready, target.metric, checkpoint))
+        if checkpoint is not None:
+            raise ValueError(
+                "checkpoint= keeps long fits: of images, or of tables in files with fit_file()."
+            )
         with ProgressBar(ready.begun.settings.n_epochs, target.metric, self.verbose) as bar:
             # With nothing to train but the head, its exact fit is the whole fit.
             result = (
@@ -116,14 +140,40 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
             progress=bar,
         )
 
+    def _trained_on_images(
+        self, ready: Prepared, metric: str, checkpoint: str | os.PathLike | None
+    ) -> FitResult:
+        kept: Any = nullcontext()
+        if checkpoint is not None:
+            pixels = hashlib.sha256(ready.encoded.values.tobytes()).hexdigest()
+            described = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+            kept = Checkpoints(Path(checkpoint), described | {"verbose": "", "images": pixels})
+        with (
+            kept as checkpoints,
+            ProgressBar(ready.begun.settings.n_epochs, metric, self.verbose) as bar,
+        ):
+            return train_images(
+                ready.begun,
+                ready.train,
+                ready.held_out,
+                seed=ready.seed,
+                progress=bar,
+                checkpoints=checkpoints,
+            )
+
     def _prepared(
         self, X: Any, y: np.ndarray, target: AbstractTarget, weights: np.ndarray
     ) -> Prepared:
-        """Encoder, split and starting model of a table."""
+        """Encoder, split and starting model of a table or of images."""
         self._check_numbers()
         seed, labels = self._seed(), target.read(y)
-        relation = target.relation(labels)
-        encoder = TableEncoder.fit(X, relation, weights=(weights > 0).astype(float))
+        if is_image_array(X):
+            encoder: Any = ImageEncoder.fit(X)
+            set_out = begin_images
+        else:
+            relation = target.relation(labels)
+            encoder = TableEncoder.fit(X, relation, weights=(weights > 0).astype(float))
+            set_out = begin
         encoded = encoder.encode(X, owner=type(self).__name__)
         fraction = self.validation_fraction
         if fraction == "auto":
@@ -131,7 +181,7 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         split = split_rows(cast(float, fraction), target.strata(labels), weights, seed)
         rows = labels.batch(encoded.values, weights)
         train, held_out = (Batch(*(column[part] for column in rows)) for part in split)
-        begun = begin(
+        begun = set_out(
             self.get_params(deep=False),
             encoder,
             target,
@@ -152,6 +202,8 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         self.stopped_, self.skipped_steps_ = result.stopped, result.skipped_steps
         self.fit_seconds_ = result.seconds
         self.n_epochs_ = len(result.history)
+        if isinstance(encoder, ImageEncoder) and self._only_held_out_needed(held_rows):
+            return self._finish_from_held_out(ready)
         seen = engine.evaluate(engine.look, self.model_, encoded.values, self._offsets)
         settled = settle(
             self.model_.head,
@@ -168,6 +220,26 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         log_px = self._in_user_units(seen.log_px, encoded)
         self.reject_rule_ = RejectRule.fit(
             self.reject, training=log_px[train_rows], held_out=log_px[held_rows], slack=self.slack
+        )
+
+    def _only_held_out_needed(self, held_rows: np.ndarray) -> bool:
+        """Whether all that is settled after training is settled by the held-out images."""
+        head = self.model_.head
+        if not isinstance(head, GLMHead) or head.family.spreads or self.reject == "minimum":
+            return False
+        return self.reject is None or cast(float, self.reject) * (len(held_rows) + 1) >= 1
+
+    def _finish_from_held_out(self, ready: Prepared) -> None:
+        """As `_finish`, without looking again at each of very many training images."""
+        held_rows = ready.split[1]
+        seen = engine.evaluate(
+            engine.look, self.model_, ready.encoded.values[held_rows], self._offsets
+        )
+        head = calibrated(self.model_.head, seen.z, ready.held_out)
+        self.model_ = eqx.tree_at(lambda model: model.head, self.model_, head)
+        log_px = seen.log_px.astype(float) + ready.encoded.log_scale[held_rows]
+        self.reject_rule_ = RejectRule.fit(
+            self.reject, training=log_px, held_out=log_px, slack=self.slack
         )
 
     def _learn_streamed(self, pieces: Callable[[], Iterable[Batch]]) -> None:
@@ -258,6 +330,8 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         """
         from diglm.estimators import scoring
 
+        if isinstance(getattr(self, "encoder_", None), ImageEncoder):
+            raise ValueError("score_file() reads tables, but this model was fitted to images.")
         return scoring.score_file(
             self, path, out, keep=keep, engine=engine, n_workers=n_workers, verbose=self.verbose
         )
@@ -397,23 +471,33 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> "AbstractHybridEstimator":
         estimator = cls(**content["parameters"])
-        estimator.encoder_ = TableEncoder.from_dict(content["encoder"])
+        is_table = "shape" not in content["encoder"]
+        kind = TableEncoder if is_table else ImageEncoder
+        estimator.encoder_ = kind.from_dict(content["encoder"])
         estimator.reject_rule_ = RejectRule(**content["reject_rule"])
         for name, value in content["attributes"].items():
             if not (isinstance(name, str) and name.endswith("_") and not name.startswith("_")):
                 raise ValueError(f"it sets an attribute {name!r} that no model has")
             setattr(estimator, name, value)
-        model, dim = estimator.model_, estimator.encoder_.dim
+        model, encoder = estimator.model_, estimator.encoder_
         if not isinstance(model, Hybrid):
             raise ValueError("it holds no hybrid model")
         # Shapes must fit together before the first row is asked about.
-        jax.eval_shape(lambda x: model(x), jax.ShapeDtypeStruct((dim,), jnp.result_type(float)))
+        shape = (encoder.dim,) if isinstance(encoder, TableEncoder) else encoder.shape
+        jax.eval_shape(lambda x: model(x), jax.ShapeDtypeStruct(shape, jnp.result_type(float)))
         return estimator
 
     # ------------------------------------------------------------------ shared steps
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         """scikit-learn's checks of the container; what the cells mean is the encoder's business."""
+        fitted_to_images = not reset and isinstance(getattr(self, "encoder_", None), ImageEncoder)
+        if fitted_to_images or (reset and is_image_array(X)):
+            X = as_images(X)
+            if reset:
+                self.n_features_in_ = int(np.prod(X.shape[1:]))
+                vars(self).pop("feature_names_in_", None)
+            return X
         if is_frame(X):
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X
@@ -427,8 +511,10 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         return self._filled(self.encoder_, encoded)
 
     @staticmethod
-    def _filled(encoder: TableEncoder, encoded: Encoded) -> Encoded:
+    def _filled(encoder: TableEncoder | ImageEncoder, encoded: Encoded) -> Encoded:
         """Cells missing where training had none stand at the middle; `unseen` counts them."""
+        if isinstance(encoder, ImageEncoder):
+            return encoded
         strange = np.isnan(encoded.values) & ~encoder.can_be_missing
         return encoded._replace(values=np.where(strange, 0.0, encoded.values))
 
@@ -459,6 +545,8 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
 
     @property
     def _offsets(self) -> np.ndarray:
+        if isinstance(self.encoder_, ImageEncoder):
+            return fixed_offsets(self.encoder_.shape, IMAGE_OFFSETS)
         return fixed_offsets(self.encoder_.dim, SCORING_OFFSETS)
 
     def _key(self, random_state: Any) -> Any:
@@ -521,7 +609,7 @@ def _one_row(row: Any, name: str) -> Any:
         table = row
     else:
         table = np.asarray(row)
-        table = table[None] if table.ndim == 1 else table
+        table = table[None] if table.ndim in (1, 3) else table  # a vector, or an image
     if len(table) != 1:
         raise ValueError(f"interpolate() takes one row for {name}; got {len(table)}.")
     return table

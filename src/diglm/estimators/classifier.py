@@ -28,7 +28,7 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
 
     Args:
         flow: "auto" or "coupling" (affine couplings), "spline" (spline couplings), "planar",
-            "linear", "identity", or a bijection.
+            "linear", "identity", for images "glow", or a bijection.
         n_blocks: couplings (or planar layers) in the flow; "auto" chooses.
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
@@ -60,6 +60,7 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
         inference: how a Bayesian head finds its posterior: "elbo" (the evidence lower bound),
             "elbo-diagonal" (with independent weights), "laplace", or "jaakkola" (the bound of
             Jaakkola and Jordan, for two classes); "auto" is "elbo".
+        augment: pixels by which training images are moved at most, at random; "auto" chooses.
         random_state: seed of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
     """
@@ -90,6 +91,7 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
         prior_precision: Any = "auto",
         random_effects: Any = "auto",
         inference: Any = "auto",
+        augment: Any = "auto",
         random_state: Any = None,
         verbose: Any = "auto",
     ):
@@ -116,20 +118,32 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
         self.prior_precision = prior_precision
         self.random_effects = random_effects
         self.inference = inference
+        self.augment = augment
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        checkpoint: Any = None,
     ) -> "HybridClassifier":
-        """Fit to rows `X` and classes `y` (numbers, strings or booleans).
+        """Fit to rows or images `X` and classes `y` (numbers, strings or booleans).
 
-        `groups` holds the group of each row, for head="mixed".
+        Args:
+            X: a table, or images (rows, height, width, channels) of bytes or floats in [0, 1].
+            y: classes, one a row.
+            sample_weight: what each row counts.
+            groups: the group of each row, for head="mixed".
+            checkpoint: folder where a fit to images is kept; the same call again resumes it.
         """
         X, y = self._validate_with_target(X, y)
         with self._grouping(groups, X):
             target, weights = self._learn_target(y), self._weights(X, sample_weight)
-            self._fit(X, y, target, weights)
+            self._fit(X, y, target, weights, checkpoint)
             self._remember(target, y, weights)
         return self
 

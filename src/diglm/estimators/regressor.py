@@ -52,7 +52,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
 
     Args:
         flow: "auto" or "coupling" (affine couplings), "spline" (spline couplings), "planar",
-            "linear", "identity", or a bijection.
+            "linear", "identity", for images "glow", or a bijection.
         n_blocks: couplings (or planar layers) in the flow; "auto" chooses.
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
@@ -87,6 +87,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
             "observation" without.
         inference: how a Bayesian head is trained or fitted, see the page on Bayesian heads; "auto"
             chooses.
+        augment: pixels by which training images are moved at most, at random; "auto" chooses.
         random_state: seed of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
     """
@@ -117,6 +118,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
         noise: Any = "auto",
         random_effects: Any = "auto",
         inference: Any = "auto",
+        augment: Any = "auto",
         random_state: Any = None,
         verbose: Any = "auto",
     ):
@@ -143,19 +145,27 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
         self.noise = noise
         self.random_effects = random_effects
         self.inference = inference
+        self.augment = augment
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        checkpoint: Any = None,
     ) -> "HybridRegressor":
         """Fit to rows `X` and numbers `y`; NaN in `y` marks a row without a label.
 
         Args:
-            X: rows.
+            X: a table, or images (rows, height, width, channels) of bytes or floats in [0, 1].
             y: numbers, one a row; head="bayesian" takes several columns of them.
             sample_weight: what each row counts.
             groups: the group of each row, for head="mixed".
+            checkpoint: folder where a fit to images is kept; the same call again resumes it.
         """
         if y is None:
             raise ValueError("HybridRegressor requires y to be passed, but the target y is None.")
@@ -166,7 +176,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
         weights = self._weights(X, sample_weight)
         with self._grouping(groups, X):
             target = self._learn_target(y, weights)
-            self._fit(X, y, target, weights)
+            self._fit(X, y, target, weights, checkpoint)
             self._remember(target, y, weights)
         self.weight_unit_ = 1.0 if sample_weight is None else _unit_of(sample_weight)
         return self

@@ -27,12 +27,16 @@ HEAD_PRECISIONS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on its 
 
 
 class Beginning(NamedTuple):
-    """All that training needs besides rows; `exact` when the started model is already the fit."""
+    """All that training needs besides rows.
+
+    `exact` when the started model is already the fit; `augment` changes images at every step.
+    """
 
     model: Hybrid
     objective: JointObjective
     settings: Settings
     exact: bool
+    augment: Any = None
 
 
 def begin(

@@ -29,7 +29,9 @@ class Labels:
         """Encoded rows with these targets, in the precision of training."""
         real = jnp.result_type(float)
         weights = self.weighted(weights).astype(real)
-        return Batch(values.astype(real), self.ys, self.labelled, weights)
+        if values.dtype != np.uint8:  # pixels stay as they are
+            values = values.astype(real)
+        return Batch(values, self.ys, self.labelled, weights)
 
     def weighted(self, weights: np.ndarray) -> np.ndarray:
         """Row weights with those of the classes."""
@@ -276,7 +278,7 @@ def numeric(y: Any) -> np.ndarray:
 
 def numbers_of(y: Any, head: str) -> np.ndarray:
     """As `numeric`; a Bayesian head takes several columns, each row with all of them or none."""
-    shape = np.shape(y)
+    shape = np.asarray(y).shape
     if head != "bayesian" or len(shape) != 2 or shape[1] < 2:
         return numeric(y)
     numbers = np.stack([numeric(column) for column in np.asarray(y).T], axis=1)

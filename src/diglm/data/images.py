@@ -1,0 +1,105 @@
+"""Images as a model sees them: pixels of a byte, whatever they came as."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from diglm.data.tabular import Encoded
+
+WHITE = 255
+
+
+@dataclass(frozen=True)
+class ImageEncoder:
+    """Images (rows, height, width, channels): bytes as they are, floats in [0, 1] as 256 levels.
+
+    A pixel is a cell, so log p(x) is the log of a mass for bytes, and for floats that mass times
+    255 for every pixel: a density per unit of the image given.
+
+    Attributes:
+        shape: height, width and channels.
+        floats: whether images come, and are given back, as floats.
+    """
+
+    shape: tuple[int, int, int]
+    floats: bool
+
+    @classmethod
+    def fit(cls, X: Any) -> "ImageEncoder":
+        """What can be learned of images without looking at their pixels."""
+        X = as_images(X)
+        return cls(X.shape[1:], X.dtype.kind == "f")
+
+    @property
+    def dim(self) -> int:
+        """Numbers in an image."""
+        return int(np.prod(self.shape))
+
+    def encode(self, X: Any, *, owner: str) -> Encoded:
+        """Pixels of a byte; an error for images of another size or kind."""
+        X = as_images(X)
+        if X.shape[1:] != self.shape:
+            expected, got = (
+                "{} x {} with {} channel(s)".format(*s) for s in (self.shape, X.shape[1:])
+            )
+            raise ValueError(f"{owner} was fitted to images of {expected}; got {got}.")
+        if (X.dtype.kind == "f") != self.floats:
+            kinds = ("floats in [0, 1]", "bytes (uint8)")
+            expected, got = kinds if self.floats else kinds[::-1]
+            raise ValueError(f"{owner} was fitted to images of {expected}; got {got}.")
+        n, zeros = len(X), np.zeros(len(X))
+        if not self.floats:
+            return Encoded(X, zeros, np.zeros(n, int))
+        levels = np.round(X * WHITE).astype(np.uint8)
+        return Encoded(levels, zeros + self.dim * np.log(WHITE), np.zeros(n, int))
+
+    def decode(self, points: np.ndarray) -> np.ndarray:
+        """Images from points in pixel space, rounded down to the cells that hold them."""
+        pixels = np.clip(np.floor(points), 0, WHITE).astype(np.uint8)
+        return pixels.astype(np.float32) / WHITE if self.floats else pixels
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything learned, as JSON can hold it."""
+        return {"shape": list(self.shape), "floats": self.floats}
+
+    @classmethod
+    def from_dict(cls, content: Any) -> "ImageEncoder":
+        """The encoder that `to_dict` described; ValueError if anything is out of place."""
+        match content:
+            case {"shape": [int(height), int(width), int(channels)], "floats": bool(floats)}:
+                return cls((height, width, channels), floats)
+        raise ValueError("its description of images is not one")
+
+
+def is_image_array(X: Any) -> bool:
+    """Whether `X` is an array of images rather than a table."""
+    return getattr(X, "ndim", 2) > 2
+
+
+def as_images(X: Any) -> np.ndarray:
+    """Checked images, as bytes or floats: what arrived and what to do are in the error."""
+    X = np.asarray(X)
+    if X.ndim != 4 or 0 in X.shape:
+        raise ValueError(
+            f"Expected images of shape (rows, height, width, channels), none of them zero; got "
+            f"{X.shape}. For grey images add an axis: X[..., None]."
+        )
+    if X.dtype == np.uint8:
+        return X
+    if X.dtype.kind in "iu":
+        if X.min() < 0 or X.max() > WHITE:
+            raise ValueError(
+                f"Pixels are whole numbers from 0 to {WHITE}; got {X.min()} to {X.max()}."
+            )
+        return X.astype(np.uint8)
+    if X.dtype.kind != "f":
+        raise ValueError(f"Pixels are bytes (uint8) or floats in [0, 1]; got {X.dtype.name}.")
+    if not np.all(np.isfinite(X)):
+        raise ValueError("Images hold NaN or infinity; every pixel must be a number.")
+    if X.min() < 0 or X.max() > 1:
+        raise ValueError(
+            f"Images of floats lie in [0, 1]; got {X.min():g} to {X.max():g}. Pixels from 0 to "
+            f"{WHITE} are given as bytes: X.astype('uint8')."
+        )
+    return X
