@@ -1,11 +1,13 @@
 """Where experiments find their data: a given folder, `DIGLM_DATA`, the user's cache, a download."""
 
+import gzip
 import hashlib
 import os
 import shutil
 import tempfile
 import urllib.error
 import urllib.request
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +16,17 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Source:
-    """A data file known by its checksum; `url` is None where no public address serves that file."""
+    """A data file known by its checksum; `url` is None where no public address serves that file.
+
+    The checksum of a gzip file is that of what it holds: a copy packed anew is as good. `folder` is
+    where a package of the operating system may have put the file.
+    """
 
     name: str
     sha256: str
     about: str
     url: str | None = None
+    folder: str | None = None
 
 
 UCI_REGRESSION = Source(
@@ -40,8 +47,8 @@ def find(source: Source, data_dir: str | os.PathLike | None = None) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "diglm"
     given = data_dir if data_dir is not None else os.environ.get("DIGLM_DATA")
     folders = ([Path(given)] if given else []) + [cache]
-    for folder in folders:
-        path = folder / source.name
+    installed = [] if source.folder is None else [Path(source.folder) / Path(source.name).name]
+    for path in [folder / source.name for folder in folders] + installed:
         if path.is_file():
             _check(path, source)
             return path
@@ -51,12 +58,13 @@ def find(source: Source, data_dir: str | os.PathLike | None = None) -> Path:
             f"{source.name} ({source.about}) was not found in {looked}. Put it there, or set "
             f"DIGLM_DATA or --data-dir to its folder. Its sha256 is {source.sha256}."
         )
-    cache.mkdir(parents=True, exist_ok=True)
-    return _download(source, source.url, cache / source.name, looked)
+    path = cache / source.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return _download(source, source.url, path, looked)
 
 
 def _download(source: Source, url: str, path: Path, looked: str) -> Path:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{source.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".download.", suffix=path.suffix)
     try:
         with (
             urllib.request.urlopen(url, timeout=30) as reply,
@@ -76,7 +84,14 @@ def _download(source: Source, url: str, path: Path, looked: str) -> Path:
 
 
 def _check(path: Path, source: Source) -> None:
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    content = path.read_bytes()
+    try:
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{path} is not a whole gzip file ({error}). Remove it, or replace it with a good copy."
+        ) from error
+    found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
         raise ValueError(
             f"{path} is not the expected file: its sha256 is {found}, expected {source.sha256}. "

@@ -1,6 +1,7 @@
 """Results as files, figures and self-contained pages. Figures need the extra `diglm[plot]`."""
 
 from diglm.report.figures import (
+    confidence_accuracy_curves,
     density_decision_picture,
     log_density_histogram,
     new_figure,
@@ -12,6 +13,7 @@ from diglm.report.page import Section, embed, page, table
 from diglm.report.results import write_result
 
 __all__ = [
+    "confidence_accuracy_curves",
     "Section",
     "density_decision_picture",
     "embed",

@@ -119,6 +119,26 @@ def risk_coverage_curves(
     axes.legend(frameon=False)
 
 
+def confidence_accuracy_curves(
+    axes: Axes, answers: Mapping[str, tuple[Float[np.ndarray, " rows"], np.ndarray]]
+) -> None:
+    """Accuracy among the rows whose confidence reaches each level; `answers` are (sure, right)."""
+    levels = np.linspace(0.0, 0.99, 100)
+    for (name, (sure, right)), (colour, line) in zip(answers.items(), LINES, strict=False):
+        kept = [sure >= level for level in levels]
+        accuracy = [np.mean(right[mask]) if np.any(mask) else np.nan for mask in kept]
+        axes.plot(levels, 100 * np.array(accuracy), line, color=colour, linewidth=2, label=name)
+    axes.set(
+        xlim=(0, 1),
+        ylim=(0, 101),
+        xlabel="confidence of at least",
+        ylabel="right among the answered, in %",
+    )
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False, loc="lower right")
+
+
 def density_decision_picture(
     axes: Axes,
     grid: tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " rows"]],

@@ -1,4 +1,4 @@
-"""Rows of small grey images with captions, drawn on one set of axes."""
+"""Rows of small images with captions, drawn on one set of axes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def image_grid(
     row_labels: Sequence[str] = (),
     column_labels: Sequence[str] = (),
 ) -> None:
-    """Grey images in rows, white for 0 and black for `top`; None leaves a place empty.
+    """Images in rows, grey ones white for 0 and black for `top`; None leaves a place empty.
 
     `captions` stand below the images. Those that are `framed` get a thick dashed frame.
     """

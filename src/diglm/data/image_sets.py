@@ -1,0 +1,144 @@
+"""Image sets of the paper's studies: bytes (rows, height, width, channels), and labels."""
+
+import gzip
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from diglm.data.sources import Source, find
+
+MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+FASHION_URL = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
+FASHION_FOLDER = "/usr/share/datasets/fashion-mnist"  # Debian's package dataset-fashion-mnist
+IDX_HEADERS = {"images": 16, "labels": 8}  # bytes before the data
+
+MNIST_SHA256 = {
+    "train-images-idx3": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+FASHION_SHA256 = {
+    "train-images-idx3": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+    "train-labels-idx1": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    "t10k-images-idx3": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+    "t10k-labels-idx1": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+}
+NOTMNIST_TEST = Source(
+    "notmnist_test.npz",
+    "67176220dc2276e974ffb5a6519ae30dc4bc9f691b697f2018e7ace894751453",
+    "10,000 letters A to J of notMNIST, white on black",
+)
+SVHN = {
+    "train": (
+        Source(
+            "svhn_train_part1.npz",
+            "692f7d99cbb5dc1971c169f33a1df9f28233a04a7660c3eb26f3c047b07c1be8",
+            "street view house numbers, cropped, first half of the training images",
+        ),
+        Source(
+            "svhn_train_part2.npz",
+            "b4d97a2f3493f3aa0a3e5131397320ec245f5ba3f75c9681cf01ea12a951d2b7",
+            "street view house numbers, cropped, second half of the training images",
+        ),
+    ),
+    "test": (
+        Source(
+            "svhn_test.npz",
+            "3eecbe0d52b0465dff6cdbc6c3a10a4a42722d187c2c2a83e71965200a64fbec",
+            "street view house numbers, cropped, test images",
+        ),
+    ),
+}
+CIFAR10_TEST = Source(
+    "cifar10_test.npz",
+    "2bddf1d1ad3b8b6783f8d801cda2e86562d6ff5f96ae6846fbbd0e5786689712",
+    "CIFAR-10, test images",
+)
+
+
+class Labelled(NamedTuple):
+    """Images of bytes and the numbers of their classes."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+def load_images(
+    name: str, part: str = "test", data_dir: str | os.PathLike | None = None
+) -> Labelled:
+    """The "train" or "test" part of "mnist", "fashion-mnist", "svhn", "notmnist" or "cifar10".
+
+    Of the last two there is only the test part.
+    """
+    if name not in IMAGE_SETS:
+        raise ValueError(f"Unknown image set {name!r}; choose one of {sorted(IMAGE_SETS)}.")
+    parts, read = IMAGE_SETS[name]
+    if part not in parts:
+        raise ValueError(f"{name} has the parts {list(parts)}; got {part!r}.")
+    return read(part, data_dir)
+
+
+def _mnist(part: str, data_dir: str | os.PathLike | None) -> Labelled:
+    return _idx(part, data_dir, "", MNIST_SHA256, MNIST_URL, None, "MNIST")
+
+
+def _fashion(part: str, data_dir: str | os.PathLike | None) -> Labelled:
+    return _idx(
+        part,
+        data_dir,
+        "fashion-mnist/",
+        FASHION_SHA256,
+        FASHION_URL,
+        FASHION_FOLDER,
+        "Fashion-MNIST",
+    )
+
+
+def _idx(part, data_dir, prefix, checksums, url, folder, about) -> Labelled:
+    """The four files of MNIST and of what was made in its likeness."""
+    found = {}
+    for kind in ("images", "labels"):
+        stem = f"{'train' if part == 'train' else 't10k'}-{kind}-idx{3 if kind == 'images' else 1}"
+        name = f"{stem}-ubyte.gz"
+        source = Source(
+            prefix + name, checksums[stem], f"{about}, {part} {kind}", url + name, folder
+        )
+        content = gzip.decompress(find(source, data_dir).read_bytes())
+        found[kind] = np.frombuffer(content, np.uint8, offset=IDX_HEADERS[kind])
+    return Labelled(found["images"].reshape(-1, 28, 28, 1), found["labels"].astype(np.int64))
+
+
+def _notmnist(part: str, data_dir: str | os.PathLike | None) -> Labelled:
+    with np.load(find(NOTMNIST_TEST, data_dir), allow_pickle=False) as stored:
+        return Labelled(stored["x"][..., None], stored["y"].astype(np.int64))
+
+
+def _svhn(part: str, data_dir: str | os.PathLike | None) -> Labelled:
+    parts = [_from_differences(source, data_dir) for source in SVHN[part]]
+    return Labelled(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _cifar10(part: str, data_dir: str | os.PathLike | None) -> Labelled:
+    return _from_differences(CIFAR10_TEST, data_dir)
+
+
+def _from_differences(source: Source, data_dir: str | os.PathLike | None) -> Labelled:
+    """Colours stored as R - G, G, B - G, each as differences along both sides, all modulo 256."""
+    with np.load(find(source, data_dir), allow_pickle=False) as stored:
+        sums = np.cumsum(stored["d"], 2, dtype=np.uint8)
+        red, green, blue = np.cumsum(sums, 3, dtype=np.uint8)
+        labels = stored["y"].astype(np.int64)
+    return Labelled(np.stack([red + green, green, blue + green], axis=-1), labels)
+
+
+Reader = Callable[[str, str | os.PathLike | None], Labelled]
+IMAGE_SETS: dict[str, tuple[tuple[str, ...], Reader]] = {
+    "mnist": (("train", "test"), _mnist),
+    "fashion-mnist": (("train", "test"), _fashion),
+    "notmnist": (("test",), _notmnist),
+    "svhn": (("train", "test"), _svhn),
+    "cifar10": (("test",), _cifar10),
+}
