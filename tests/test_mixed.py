@@ -26,7 +26,7 @@ def statsmodels_fit(y, fixed, codes, random):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = sm.MixedLM(y, fixed, codes, exog_re=random)
-        return model.fit(reml=True, method=["lbfgs", "powell"], gtol=1e-12)
+        return model.fit(reml=True, method="bfgs", gtol=1e-12)  # others stop short of the top
 
 
 def line_of(model, low=0.0, high=1.0):
@@ -43,14 +43,14 @@ def test_intercepts_and_slopes_are_those_of_statsmodels():
     model = HybridRegressor("identity", head="mixed", random_effects=[0]).fit(
         x[:, None], y, groups=names
     )
-    np.testing.assert_allclose(line_of(model, 2, 4), expected.fe_params, rtol=1e-3)
-    np.testing.assert_allclose(model.random_covariance_, expected.cov_re, atol=2e-3)
+    np.testing.assert_allclose(line_of(model, 2, 4), expected.fe_params, rtol=1e-4)
+    np.testing.assert_allclose(model.random_covariance_, expected.cov_re, atol=1e-4)
     assert model.residual_variance_ == pytest.approx(expected.scale, rel=1e-3)
     order = [int(str(g).split()[1]) for g in model.groups_]
     theirs = np.stack([expected.random_effects[g] for g in order])
-    np.testing.assert_allclose(model.random_effects_, theirs, atol=5e-3)
+    np.testing.assert_allclose(model.random_effects_, theirs, atol=1e-4)
     fitted = model.predict(x[:, None], groups=names)
-    np.testing.assert_allclose(fitted, expected.fittedvalues, atol=5e-3)
+    np.testing.assert_allclose(fitted, expected.fittedvalues, atol=1e-4)
 
 
 @pytest.mark.parametrize("random", ["intercept", ["income"]])
@@ -69,7 +69,7 @@ def test_a_public_table_agrees_with_statsmodels(random):
     slopes = (at[1:] - at[0]) * 10
     np.testing.assert_allclose(slopes, expected.fe_params[1:], rtol=1e-3, atol=1e-3)
     assert model.residual_variance_ == pytest.approx(expected.scale, rel=1e-3)
-    np.testing.assert_allclose(model.random_covariance_, expected.cov_re, rtol=5e-3, atol=5e-3)
+    np.testing.assert_allclose(model.random_covariance_, expected.cov_re, rtol=1e-4, atol=1e-4)
 
 
 def test_restricted_likelihood_is_the_flat_limit_of_the_evidence():

@@ -32,7 +32,7 @@ def refitted(model, X, y):
     return fresh
 
 
-def test_a_thousand_sequences_of_updates_and_downdates_equal_the_refit(fitted):
+def test_a_thousand_updates_and_downdates_equal_the_refit(fitted):
     X, y = table()
     more, labels = table(200, seed=1)
     rows, targets = np.concatenate([X, more]), np.concatenate([y, labels])
@@ -50,6 +50,31 @@ def test_a_thousand_sequences_of_updates_and_downdates_equal_the_refit(fitted):
             np.testing.assert_allclose(model.posterior_.mean, expected.mean, atol=1e-6)
             np.testing.assert_allclose(model.posterior_.covariance, expected.covariance, atol=1e-6)
             assert np.all(np.linalg.eigvalsh(model.posterior_.covariance) > 0)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_sequences_equal_the_posterior_of_what_remains(block):
+    """Ten times a hundred sequences, of any length, features, scale and noise."""
+    for sequence in range(100):
+        rng = np.random.default_rng([block, sequence])
+        n, dim = int(rng.integers(4, 60)), int(rng.integers(1, 8))
+        features = rng.normal(size=(n, dim)) * 10.0 ** rng.integers(-2, 3)
+        ys, weights = rng.normal(size=(n, 1)), np.ones(n)
+        sums, learned = Statistics.zero(dim, 1), np.zeros(n, bool)
+        for _ in range(int(rng.integers(1, 30))):
+            adding = not learned.any() or (rng.random() < 0.5 and not learned.all())
+            pool = np.flatnonzero(~learned if adding else learned)
+            chosen = rng.choice(pool, int(rng.integers(1, len(pool) + 1)), replace=False)
+            part = Statistics.of(features[chosen], ys[chosen], weights[chosen])
+            sums = sums.plus(part, 1 if adding else -1)
+            learned[chosen] = adding
+        fresh = Statistics.of(features[learned], ys[learned], weights[learned])
+        noise, precision = 10.0 ** rng.uniform(-2, 1), 10.0 ** rng.uniform(-1, 1)
+        found, expected = (posterior(s, noise, precision) for s in (sums, fresh))
+        scale = 1 + np.abs(expected.mean).max()
+        np.testing.assert_allclose(found.mean, expected.mean, atol=1e-6 * scale)
+        np.testing.assert_allclose(found.covariance, expected.covariance, atol=1e-6)
+        assert np.all(np.linalg.eigvalsh(found.covariance) > 0)
 
 
 def test_order_does_not_matter_and_predictions_follow(fitted):
