@@ -15,33 +15,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-AT_A_TIME = 32  # images
-
 
 def run_reversibly(
     blocks: Any, x: Float[Array, "..."], total: Float[Array, "*rows"]
 ) -> tuple[Float[Array, "..."], Float[Array, "*rows"]]:
-    """Stacked blocks applied in turn, as a scan would, with a backward pass that inverts them.
-
-    Of many images side by side a few go through at a time, since what one block needs for a whole
-    batch is then most of the memory.
-    """
+    """Stacked blocks applied in turn, as a scan would, with a backward pass that inverts them."""
     trained, rest = eqx.partition(blocks, eqx.is_inexact_array)
-    n = x.shape[-1]
-    if x.ndim < 4 or n <= AT_A_TIME or n % AT_A_TIME:
-        return _run((trained, x, total), rest)
-
-    def run(part):
-        return _run((trained, *part), rest)
-
-    def parted(array):
-        return jnp.moveaxis(array.reshape(*array.shape[:-1], -1, AT_A_TIME), -2, 0)
-
-    def joined(array):
-        return jnp.moveaxis(array, 0, -2).reshape(*array.shape[1:-1], n)
-
-    z, total = jax.lax.map(run, (parted(x), parted(total)))
-    return joined(z), joined(total)
+    return _run((trained, x, total), rest)
 
 
 @eqx.filter_custom_vjp
