@@ -99,8 +99,8 @@ def uci() -> str:
         cells = []
         for numbers in (result["metrics"][name] for name in names):
             nll, rmse = numbers["nll"], numbers["rmse"]
-            error = statistics.stdev(nll) / len(nll) ** 0.5 if len(nll) > 1 else float("nan")
-            cells.append(f"{statistics.mean(nll):.2f} ± {error:.2f} ({statistics.mean(rmse):.3g})")
+            error = f" ± {statistics.stdev(nll) / len(nll) ** 0.5:.2f}" if len(nll) > 1 else ""
+            cells.append(f"{statistics.mean(nll):.2f}{error} ({statistics.mean(rmse):.3g})")
         for rows in published.values():
             rmse, _, nll, spread = rows[path.stem]
             cells.append(f"{nll:.2f} ± {spread:.2f} ({rmse:.3g})")
@@ -127,8 +127,8 @@ def uci_bayesian() -> str:
                 cells.append("")
                 continue
             nll, rmse = metrics[name]["nll"], metrics[name]["rmse"]
-            error = statistics.stdev(nll) / len(nll) ** 0.5 if len(nll) > 1 else float("nan")
-            cells.append(f"{statistics.mean(nll):.2f} ± {error:.2f} ({statistics.mean(rmse):.3g})")
+            error = f" ± {statistics.stdev(nll) / len(nll) ** 0.5:.2f}" if len(nll) > 1 else ""
+            cells.append(f"{statistics.mean(nll):.2f}{error} ({statistics.mean(rmse):.3g})")
             coverage.setdefault(name, []).append(statistics.mean(metrics[name]["coverage_90"]))
         for rows in (dropout, ensembles):
             rmse, _, nll, spread = rows[path.stem]
