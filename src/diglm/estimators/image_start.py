@@ -14,11 +14,10 @@ from diglm.bijections import AbstractBijection
 from diglm.completion import PixelCells, fixed_offsets
 from diglm.data.chunks import ArrayPlan
 from diglm.data.images import ImageEncoder
-from diglm.estimators.start import Beginning, started, with_fitted_head
+from diglm.estimators.start import Beginning, objective_of, started, with_fitted_head
 from diglm.estimators.targets import AbstractTarget
 from diglm.flows import Flow
 from diglm.hybrid import Hybrid
-from diglm.objectives import JointObjective
 from diglm.training import FitResult, ProgressBar, Settings
 from diglm.training.augment import Translate
 from diglm.training.checkpoint import Checkpoints
@@ -64,14 +63,7 @@ def begin_images(
     model = _started(Hybrid(flow, head, PixelCells(), chosen["dropout"]), train, seed)
     offsets = fixed_offsets(encoder.shape, IMAGE_OFFSETS)
     model = with_fitted_head(model, train, held_out, offsets, exactly=False)
-    weight = parameters["generative_weight"] / encoder.dim if volume_weight is None else variance
-    objective = JointObjective(
-        weight,
-        parameters["entropy_weight"],
-        parameters["vat_weight"],
-        parameters["vat_radius"],
-        n_rows=float(n_rows),
-    )
+    objective = objective_of(parameters, encoder.dim, n_rows)
     settings = Settings(
         n_epochs=chosen["n_epochs"],
         batch_size=chosen["batch_size"],

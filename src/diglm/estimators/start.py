@@ -81,14 +81,7 @@ def begin(
         exact = False  # effects of observations have no closed form
     offsets = fixed_offsets(encoder.dim, SCORING_OFFSETS)
     model = with_fitted_head(model, train, held_out, offsets, exactly=exact)
-    weight = parameters["generative_weight"] / encoder.dim if volume_weight is None else variance
-    objective = JointObjective(
-        weight,
-        parameters["entropy_weight"],
-        parameters["vat_weight"],
-        parameters["vat_radius"],
-        n_rows=float(n_rows),
-    )
+    objective = objective_of(parameters, encoder.dim, n_rows)
     settings = Settings(
         n_epochs=sizes.n_epochs,
         batch_size=sizes.batch_size,
@@ -96,6 +89,19 @@ def begin(
         patience=sizes.patience,
     )
     return Beginning(model, objective, settings, exact)
+
+
+def objective_of(parameters: dict[str, Any], dim: int, n_rows: int) -> JointObjective:
+    """What an estimator with these parameters minimises over rows of `dim` numbers."""
+    volume_weight = parameters["volume_weight"]
+    weight = parameters["generative_weight"] / dim if volume_weight is None else volume_weight
+    return JointObjective(
+        float(weight),
+        parameters["entropy_weight"],
+        parameters["vat_weight"],
+        parameters["vat_radius"],
+        n_rows=float(n_rows),
+    )
 
 
 def split_rows(

@@ -10,17 +10,10 @@ on the same splits is in that study's results. The published numbers are means o
 - deep ensembles: the same table, in `diglm.experiments.uci`.
 """
 
-import argparse
-import json
-import sys
-import time
 import warnings
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -29,9 +22,8 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.preprocessing import StandardScaler
 
 from diglm import HybridRegressor
-from diglm.data.sources import Split, uci_regression
+from diglm.data.sources import Split
 from diglm.experiments import uci
-from diglm.report.results import write_result
 
 TABLES = ("boston", "concrete", "energy", "wine", "yacht")
 ROWS_FOR_KERNEL = 400  # a Gaussian process's numbers are found on so many rows, then it sees all
@@ -95,7 +87,7 @@ def gaussian_process(rows: Split, seed: int) -> dict[str, float]:
     return _normal(rows, mean, sd)
 
 
-METHODS: dict[str, Callable[[Split, int], dict[str, float]]] = {
+METHODS: uci.Methods = {
     "diglm, Bayesian": bayesian,
     "diglm, exact steps": exactly,
     "diglm, with effects": effects,
@@ -109,49 +101,5 @@ def _normal(rows: Split, mean: Any, sd: Any) -> dict[str, float]:
     return uci.scores(rows.y_test, mean, normal.logpdf(rows.y_test), *normal.interval(0.9))
 
 
-def run_table(name: str, n_splits: int, data_dir: str | None, seed: int) -> dict[str, Any]:
-    """Every method on the first `n_splits` splits of one table."""
-    console = Console(stderr=True)
-    found: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
-    for split in range(n_splits):
-        rows = uci_regression(name, split, data_dir)
-        for method, fit in METHODS.items():
-            started = time.perf_counter()
-            scored = fit(rows, seed) | {"seconds": time.perf_counter() - started}
-            found[method].append(scored)
-            console.print(
-                f"{name} {split}: {method:18s} NLL {scored['nll']:.3f}  RMSE {scored['rmse']:.4g}"
-                f"  in the 90 % interval {scored['coverage_90']:.3f}"
-            )
-    return {
-        method: {key: [one[key] for one in runs] for key in runs[0]}
-        for method, runs in found.items()
-    }
-
-
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
-    parser.add_argument("--splits", type=int, default=20, help="at most so many of each table")
-    parser.add_argument("--out", type=Path, default=Path("results/uci_bayesian"))
-    parser.add_argument("--data-dir", help="folder of the tables; else DIGLM_DATA, else the cache")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    try:
-        for name in options.tables:
-            path = options.out / f"{name}.json"
-            config = {"table": name, "splits": min(options.splits, 20)}
-            if path.exists() and json.loads(path.read_text())["config"] == config:
-                continue
-            started = time.perf_counter()
-            metrics = run_table(name, config["splits"], options.data_dir, options.seed)
-            seconds = time.perf_counter() - started
-            write_result(path, config=config, seed=options.seed, seconds=seconds, metrics=metrics)
-    except (FileNotFoundError, ValueError) as error:
-        Console(stderr=True).print(f"[bold]error:[/bold] {error}")
-        sys.exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    uci.command_line(__doc__, METHODS, TABLES, "results/uci_bayesian")
