@@ -160,6 +160,10 @@ def test_images_that_no_recipe_fits():
         HybridClassifier(verbose=False).fit(np.zeros((20, 1, 1, 1), np.uint8), y)
     with pytest.raises(ValueError, match="which is for tables"):
         HybridClassifier("coupling", verbose=False).fit(np.zeros((20, 6, 6, 1), np.uint8), y)
+    with pytest.raises(ValueError, match="augment must be a number of pixels.*got 'lots'"):
+        HybridClassifier(augment="lots", **TINY).fit(np.zeros((20, 6, 6, 1), np.uint8), y)
+    with pytest.raises(ValueError, match="dropout must be a number or 'auto'; got 'x'"):
+        HybridClassifier(dropout="x").fit(np.zeros((20, 6, 6, 1), np.uint8), y)
     with pytest.raises(ValueError, match="n_blocks must be a whole number"):
         HybridClassifier(n_blocks=0).fit(np.zeros((20, 6, 6, 1), np.uint8), y)
 

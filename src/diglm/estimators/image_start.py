@@ -72,9 +72,7 @@ def begin_images(
         averaging=0.998,
         final_rate=0.02,
     )
-    pixels = parameters["augment"]
-    pixels = min(encoder.shape[:2]) // 14 if pixels == "auto" else int(pixels or 0)
-    augment = Translate(pixels) if pixels > 0 else None
+    augment = _translation(parameters["augment"], encoder.shape)
     return Beginning(model, objective, settings, exact=False, augment=augment)
 
 
@@ -103,6 +101,16 @@ def train_images(
         save_every=5 * STEPS_A_CHUNK,
         progress=progress,
     )
+
+
+def _translation(pixels: Any, shape: tuple[int, int, int]) -> Translate | None:
+    pixels = min(shape[:2]) // 14 if pixels == "auto" else 0 if pixels is None else pixels
+    if not isinstance(pixels, int | np.integer) or not 0 <= pixels < min(shape[:2]):
+        raise ValueError(
+            "augment must be a number of pixels smaller than the image, 'auto', or None; got "
+            f"{pixels!r}."
+        )
+    return Translate(int(pixels)) if pixels > 0 else None
 
 
 def _bijection(
@@ -153,6 +161,8 @@ def _sizes(given: dict[str, Any], n_rows: int, *, classes: bool) -> dict[str, An
     for name, value in automatic.items():
         chosen[name] = value if given[name] == "auto" else given[name]
         if name in ("dropout", "learning_rate"):
+            if not isinstance(chosen[name], int | float):
+                raise ValueError(f"{name} must be a number or 'auto'; got {given[name]!r}.")
             continue
         several = isinstance(chosen[name], Sequence) and not isinstance(chosen[name], str)
         numbers = chosen[name] if several and name in ("n_blocks", "width") else [chosen[name]]
