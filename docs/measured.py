@@ -197,6 +197,46 @@ def growth() -> str:
     return "\n".join(lines)
 
 
+def images(study: str) -> str:
+    """The paper's table for a set of images: familiar ones, then each set that is strange."""
+    found = [json.loads(path.read_text()) for path in (ROOT / "results").glob(f"{study}_*.json")]
+    found.sort(key=lambda result: result["config"]["weight"])
+    lines = [
+        "| λ | bits per dimension | error | NLL | refused: paper's rule, ours | minutes |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for result in found:
+        metrics = result["metrics"]
+        lines.append(
+            f"| {_lambda(result)} | {metrics['bits_per_dimension']:.2f} | {metrics['error']:.2%} | "
+            f"{metrics['nll']:.3f} | {_refused(metrics)} | {result['seconds'] / 60:.0f} |"
+        )
+    lines += [
+        "",
+        "| λ | against | bits per dimension | NLL | entropy | refused: paper's rule, ours "
+        "| AUROC | AUPR | FPR at 95 % |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for result in found:
+        for name, metrics in result["metrics"]["strange"].items():
+            nll, entropy = (metrics[key]["minimum"] for key in ("nll", "entropy"))
+            lines.append(
+                f"| {_lambda(result)} | {name} | {metrics['bits_per_dimension']:.2f} | {nll:.2f} | "
+                f"{entropy:.2f} | {_refused(metrics)} | {metrics['auroc']:.4f} | "
+                f"{metrics['aupr']:.4f} | {metrics['fpr95']:.2%} |"
+            )
+    return "\n".join(lines)
+
+
+def _lambda(result: dict) -> str:
+    weight = result["config"]["weight"]
+    return f"{weight:g}/D" if weight > 0 else "0"
+
+
+def _refused(metrics: dict) -> str:
+    return f"{metrics['refused']['minimum']:.2%}, {metrics['refused']['conformal']:.2%}"
+
+
 def _from_file(name: str, write: Callable[[dict], str]) -> Callable[[], str]:
     return lambda: write(json.loads((ROOT / "results" / f"{name}.json").read_text()))
 
@@ -210,9 +250,11 @@ WRITERS: dict[str, Callable[[], str]] = {
     "flights_growth": growth,
     "uci": uci,
     "uci_bayesian": uci_bayesian,
+    "mnist": lambda: images("mnist"),
+    "svhn": lambda: images("svhn"),
     "toy_regression": _from_file("toy_regression", toy_regression),
 }
-PAGES = ("README.md", "docs/flights.md", "docs/uci.md", "docs/bayesian.md")
+PAGES = ("README.md", "docs/flights.md", "docs/uci.md", "docs/bayesian.md", "docs/images.md")
 
 
 def render(text: str) -> str:

@@ -4,11 +4,12 @@ import math
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diglm.bijections.base import AbstractBijection, along_first, sum_over
+from diglm.bijections.base import AbstractBijection, sum_over
 from diglm.bijections.elementwise import as_shape
 from diglm.types import Key
 
@@ -48,7 +49,17 @@ class Spline(AbstractBijection):
     def forward_and_log_det(
         self, x: Float[Array, "dim ..."], *, key: Key | None = None
     ) -> tuple[Float[Array, "dim ..."], Float[Array, "*rows"]]:
-        z, log_slope = spline_forward(x, self.raw, self.bound)
+        if len(self.in_shape) == 1:
+            z, log_slope = spline_forward(x, self.raw, self.bound)
+        else:  # many pixels: a channel at a time, its bins found again rather than kept
+
+            @jax.checkpoint
+            def channel(parts: tuple[Array, Array]) -> tuple[Array, Array]:
+                pixels, raw = parts
+                z, log_slope = spline_forward(pixels[None], raw[None], self.bound)
+                return z[0], log_slope[0]
+
+            z, log_slope = jax.lax.map(channel, (x, self.raw))
         return z, sum_over(log_slope, self.in_shape)
 
     def inverse_and_log_det(
@@ -177,15 +188,12 @@ def _bin_of(v: Array, left: Array, knots: Knots) -> tuple[Array, ...]:
 
 
 def _chosen(v: Array, left: Array, tables: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The same for many values of few splines: comparisons vectorise, gathers do not."""
-    found = [along_first(table[:, 0], v) for table in tables]
-    for i in range(1, left.shape[1]):
-        beyond = v >= along_first(left[:, i], v)
-        found = [
-            jnp.where(beyond, along_first(table[:, i], v), value)
-            for table, value in zip(tables, found, strict=True)
-        ]
-    return tuple(found)
+    """The same for many values of few splines: products vectorise both ways, gathers do not."""
+    values = v.reshape(v.shape[0], 1, -1)
+    index = jnp.sum(values >= left[:, 1:, None], axis=1, keepdims=True)
+    is_in = (index == jnp.arange(left.shape[1])[None, :, None]).astype(v.dtype)
+    found = jnp.stack(tables, axis=1) @ is_in
+    return tuple(numbers.reshape(v.shape) for numbers in jnp.moveaxis(found, 1, 0))
 
 
 def _log_slope(

@@ -71,6 +71,7 @@ def begin_images(
         patience=chosen["patience"],
         averaging=0.998,
         final_rate=0.02,
+        emphasis=_emphasis(parameters["generative_weight"]) if volume_weight is None else 1.0,
     )
     augment = _translation(parameters["augment"], encoder.shape)
     return Beginning(model, objective, settings, exact=False, augment=augment)
@@ -101,6 +102,11 @@ def train_images(
         save_every=5 * STEPS_A_CHUNK,
         progress=progress,
     )
+
+
+def _emphasis(weight: float) -> float:
+    """A density of little weight is learned slowly: lambda starts at 1/D and falls to its own."""
+    return 1.0 / weight if 0.0 < weight < 1.0 else 1.0
 
 
 def _translation(pixels: Any, shape: tuple[int, int, int]) -> Translate | None:
