@@ -40,10 +40,13 @@ class Convolution1x1(AbstractImageBijection):
         self, z: Float[Array, "channels height width *rows"]
     ) -> tuple[Float[Array, "channels height width *rows"], Float[Array, "*rows"]]:
         lower, upper, log_scale = self.linear.factors()
-        centred = (z - along_first(self.linear.bias, z)).reshape(z.shape[0], -1)
         order = jnp.argsort(self.linear.rows.value)
-        inner = solve_triangular(lower[order], centred[order], lower=True, unit_diagonal=True)
-        return solve_triangular(upper, inner).reshape(z.shape), -self._log_det(log_scale, z)
+        identity = jnp.eye(len(order), dtype=z.dtype)[order]
+        inner = solve_triangular(lower[order], identity, lower=True, unit_diagonal=True)
+        # Pixels are many, channels few: the inverse once and one product, not a solve for each.
+        inverse = solve_triangular(upper, inner)
+        x = jnp.tensordot(inverse, z - along_first(self.linear.bias, z), axes=1)
+        return x, -self._log_det(log_scale, z)
 
     def _log_det(self, log_scale: Array, x: Array) -> Array:
         places = math.prod(self.in_shape[1:])
