@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
@@ -16,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from diglm import HybridClassifier, HybridRegressor
 from diglm.data.toy import mixed_table, two_moons
+from diglm.estimators.sampling import great_circle
 
 TINY = dict(n_blocks=2, width=8, n_epochs=4, batch_size=64, random_state=0, verbose=False)
 
@@ -268,6 +271,25 @@ def test_interpolation_runs_from_one_row_to_the_other(classifier, moons):
         classifier.interpolate(X[:2], X[0], 3)
 
 
+@given(st.integers(2, 6), st.integers(0, 10_000))
+def test_a_great_circle_turns_evenly_and_keeps_its_length(dim, seed):
+    rng = np.random.default_rng(seed)
+    first, second = rng.normal(size=(2, dim)) * rng.uniform(0.1, 5, (2, 1))
+    way = great_circle(first, second, 7)
+    lengths = np.linalg.norm(way, axis=1)
+    assert np.allclose(way[[0, -1]], [first, second])
+    assert np.allclose(lengths, np.linspace(lengths[0], lengths[-1], 7))
+    units = way / lengths[:, None]
+    cosines = np.sum(units[1:] * units[:-1], axis=1)
+    assert np.allclose(cosines, cosines[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("second", [[-4.0, 0.0], [0.0, 0.0], [4.0, 0.0]])
+def test_without_a_way_to_turn_the_line_is_straight(second):
+    way = great_circle(np.array([2.0, 0.0]), np.array(second), 3)
+    assert np.allclose(way[1], (np.array([2.0, 0.0]) + second) / 2)
+
+
 def test_counterfactual_of_a_class_is_the_nearest_point_that_leads(classifier, moons):
     X, y = moons
     rows, wanted = X[:20], 1 - classifier.predict(X[:20])
@@ -445,6 +467,26 @@ def test_pipelines_grids_clones_and_pickles():
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     assert clone(model).get_params() == model.get_params()
+
+
+def test_a_base_of_one_normal_a_class_is_a_density_and_draws_classes(moons):
+    X, y = moons
+    model = HybridClassifier(base="mixture", **TINY | dict(n_epochs=20)).fit(X, y)
+    assert model.model_.flow.base.means.shape == (2, 2)
+    side = np.linspace(-4, 5, 181)
+    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    mass = np.exp(model.score_samples(grid)).sum() * (side[1] - side[0]) ** 2
+    assert mass == pytest.approx(1, abs=0.01)
+    wanted = np.repeat([0, 1], 50)
+    assert np.mean(model.predict(model.sample(100, y=wanted, random_state=0)) == wanted) > 0.8
+
+
+@pytest.mark.parametrize("options", [dict(head="bayesian"), dict(volume_weight=0.5)])
+def test_a_mixture_base_says_what_it_does_not_go_with(moons, options):
+    with pytest.raises(ValueError, match="base='mixture' goes with head='categorical'"):
+        HybridClassifier(base="mixture", **options, **TINY).fit(*moons)
+    with pytest.raises(ValueError, match="base must be 'auto', 'normal' or 'mixture'; got 'flat'"):
+        HybridClassifier(base="flat", **TINY).fit(*moons)
 
 
 def test_discriminative_and_volume_weighted_models_fit(moons):

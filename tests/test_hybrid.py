@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from diglm import Flow, Hybrid, flows
-from diglm.bases import Normal
+from diglm.bases import Normal, NormalMixture
 from diglm.bijections import AbstractBijection, Identity
 from diglm.completion import Completion, fixed_offsets
 from diglm.heads import make_head
@@ -96,10 +96,26 @@ def test_base_variance_is_a_proper_density():
         Normal(3, variance=0.0)
 
 
-def test_far_out_features_keep_a_finite_log_density():
-    base = Normal(4)
-    assert np.isfinite(base.log_prob(jnp.full(4, 1e30)))
-    assert np.isfinite(base.log_prob(jnp.full(4, 1e30, jnp.float32)))
+def test_a_mixture_is_the_sum_of_its_components():
+    means, weights = np.array([[2.0, 0.0, -1.0], [-1.0, 3.0, 0.5]]), np.array([1.0, 3.0])
+    base = NormalMixture(means, weights)
+    z = np.array([0.1, -0.4, 0.7])
+    parts = [stats.multivariate_normal(mean).pdf(z) for mean in means]
+    assert np.isclose(base.log_prob(jnp.asarray(z)), np.log(0.25 * parts[0] + 0.75 * parts[1]))
+    drawn = np.asarray(base.sample(jax.random.key(0), 40_000))
+    middle = 0.25 * means[0] + 0.75 * means[1]
+    between = 0.25 * 0.75 * np.outer(means[0] - means[1], means[0] - means[1])
+    assert np.allclose(drawn.mean(axis=0), middle, atol=0.05)
+    assert np.allclose(np.cov(drawn.T), np.eye(3) + between, atol=0.1)
+    with pytest.raises(ValueError, match="weight for each mean"):
+        NormalMixture(means, np.ones(3))
+
+
+@pytest.mark.parametrize("base", [Normal(4), NormalMixture(np.eye(4), np.ones(4))])
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
+def test_far_out_features_keep_a_finite_log_density(base, dtype):
+    base = jax.tree.map(lambda leaf: leaf.astype(dtype), base)
+    assert np.isfinite(base.log_prob(jnp.full(4, 1e30, dtype)))
 
 
 def test_wrong_shape_says_what_to_do():

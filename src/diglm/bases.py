@@ -6,6 +6,7 @@ from abc import abstractmethod
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from diglm.types import Key, Scalar, clamp
@@ -48,3 +49,48 @@ class Normal(AbstractBase):
 
     def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
         return math.sqrt(self.variance) * jax.random.normal(key, (n, *self.shape))
+
+
+class NormalMixture(AbstractBase):
+    r"""$p_z = \sum_k \pi_k\, \mathcal N(\mu_k, I)$ with trained means and weights.
+
+    A head of classes wants features of one class far from those of another, a single normal wants
+    them all around zero: what is drawn from it then lies between the classes. With a component for
+    each class both get what they want, and draws look like the data.
+
+    Written as $\log p_z(z) = \log \mathcal N(z; 0, I) + \log \sum_k \pi_k
+    \exp(\mu_k^\top z - |\mu_k|^2 / 2)$: one product, and no difference of large squares.
+
+    Args:
+        means: of the components, to start from.
+        weights: of the components, to start from; they need not sum to one.
+    """
+
+    means: Float[Array, "components dim"]
+    logits: Float[Array, " components"]
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        means: Float[Array | np.ndarray, "components dim"],
+        weights: Float[Array | np.ndarray, "..."],
+    ):
+        if len(means) != len(weights):
+            raise ValueError(
+                f"NormalMixture needs a weight for each mean; got {len(means)} means and "
+                f"{len(weights)} weights."
+            )
+        self.means, self.logits = jnp.asarray(means), jnp.log(jnp.asarray(weights))
+        self.shape = (self.means.shape[1],)
+
+    def log_prob(self, z: Float[Array, "..."]) -> Scalar:
+        z = clamp(z, -1e15, 1e15)
+        tilts = self.means @ z - 0.5 * jnp.sum(jnp.square(self.means), axis=1)
+        mixed = jax.nn.logsumexp(jax.nn.log_softmax(self.logits) + tilts)
+        return mixed - 0.5 * jnp.sum(jnp.square(z)) - 0.5 * z.size * math.log(2 * math.pi)
+
+    def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
+        key_which, key_where = jax.random.split(key)
+        which = jax.random.categorical(key_which, self.logits, shape=(n,))
+        noise = jax.random.normal(key_where, (n, *self.shape), self.means.dtype)
+        return self.means[which] + noise

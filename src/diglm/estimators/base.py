@@ -29,6 +29,7 @@ from diglm.estimators import engine, persistence
 from diglm.estimators.counterfactual import Counterfactual
 from diglm.estimators.frames import is_frame, table_like
 from diglm.estimators.image_start import IMAGE_OFFSETS, begin_images, train_images
+from diglm.estimators.sampling import great_circle
 from diglm.estimators.seen import Seen, mark_rows
 from diglm.estimators.settling import known_weights, settle
 from diglm.estimators.start import (
@@ -428,10 +429,16 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         return self.inverse_transform(zs), self._targets(np.asarray(drawn))
 
     def interpolate(self, a: Any, b: Any, steps: int = 8) -> Any:
-        """`steps` rows on the straight line, in feature space, from row `a` to row `b`."""
-        ends = [self.transform(_one_row(row, name)) for row, name in ((a, "a"), (b, "b"))]
-        share = np.linspace(0.0, 1.0, _whole("steps", steps))[:, None]
-        return self.inverse_transform((1 - share) * ends[0] + share * ends[1])
+        """`steps` rows from row `a` to row `b`, along a great circle of feature space.
+
+        Features of many dimensions lie on a shell around zero. A straight line between two of
+        them would cut through its empty middle, so the direction turns at an even pace while the
+        length goes from one to the other.
+        """
+        first, second = (
+            self.transform(_one_row(row, name))[0] for row, name in ((a, "a"), (b, "b"))
+        )
+        return self.inverse_transform(great_circle(first, second, _whole("steps", steps)))
 
     def _as_counterfactual(self, before: np.ndarray, zs: np.ndarray) -> Counterfactual:
         """The rows at features `zs`, evaluated afresh as what they became after rounding."""

@@ -29,6 +29,8 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
     Args:
         flow: "auto" or "coupling" (affine couplings), "spline" (spline couplings), "planar",
             "linear", "identity", for images "glow", or a bijection.
+        base: the density of features: "normal", or "mixture", with a normal for each class; "auto"
+            is "mixture" for images and "normal" for tables.
         n_blocks: couplings (or planar layers) in the flow; "auto" chooses.
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
@@ -69,6 +71,7 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
         self,
         flow: Any = "auto",
         *,
+        base: Any = "auto",
         n_blocks: Any = "auto",
         width: Any = "auto",
         depth: Any = "auto",
@@ -96,6 +99,7 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
         verbose: Any = "auto",
     ):
         self.flow = flow
+        self.base = base
         self.n_blocks = n_blocks
         self.width = width
         self.depth = depth

@@ -14,7 +14,14 @@ from diglm.bijections import AbstractBijection
 from diglm.completion import PixelCells, fixed_offsets
 from diglm.data.chunks import ArrayPlan
 from diglm.data.images import ImageEncoder
-from diglm.estimators.start import Beginning, objective_of, started, with_fitted_head
+from diglm.estimators.start import (
+    Beginning,
+    objective_of,
+    started,
+    wants_mixture,
+    with_base_of_classes,
+    with_fitted_head,
+)
 from diglm.estimators.targets import AbstractTarget
 from diglm.flows import Flow
 from diglm.hybrid import Hybrid
@@ -61,6 +68,8 @@ def begin_images(
         Normal(encoder.dim, variance),
     )
     model = _started(Hybrid(flow, head, PixelCells(), chosen["dropout"]), train, seed)
+    if wants_mixture(parameters, model, by_default=True):
+        model = with_base_of_classes(model, Batch(*(column[known] for column in train)))
     offsets = fixed_offsets(encoder.shape, IMAGE_OFFSETS)
     model = with_fitted_head(model, train, held_out, offsets, exactly=False)
     objective = objective_of(parameters, encoder.dim, n_rows)

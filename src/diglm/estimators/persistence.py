@@ -147,7 +147,7 @@ def _decode(node: Any, arrays: dict[str, np.ndarray], depth: int = 0) -> Any:
         case {"array": str(name), "on_device": bool(on_device)}:
             if name not in arrays:
                 raise ValueError(f"array {name!r} is missing")
-            return jnp.asarray(arrays[name]) if on_device else arrays[name]
+            return _on_device(arrays[name]) if on_device else arrays[name]
         case {"tuple": list(items)}:
             return tuple(inner(item) for item in items)
         case {"list": list(items)}:
@@ -157,6 +157,12 @@ def _decode(node: Any, arrays: dict[str, np.ndarray], depth: int = 0) -> Any:
         case {"module": str(name), "fields": dict(fields)}:
             return _build(name, {key: inner(child) for key, child in fields.items()})
     raise ValueError(f"its description holds an unknown entry {sorted(node)[:3]}")
+
+
+def _on_device(array: np.ndarray) -> jax.Array:
+    """Numbers take the precision that JAX works in now, whatever they were saved in."""
+    working = {"f": float, "i": int}.get(array.dtype.kind)
+    return jnp.asarray(array, None if working is None else jnp.result_type(working))
 
 
 def _build(name: str, values: dict[str, Any]) -> eqx.Module:

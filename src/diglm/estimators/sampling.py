@@ -1,4 +1,4 @@
-"""Exact draws of the features z given y."""
+"""Exact draws of the features z given y, and ways between features."""
 
 import math
 from typing import Any, cast
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diglm.bases import Normal
+from diglm.bases import AbstractBase, Normal
 from diglm.heads import (
     Bernoulli,
     Categorical,
@@ -24,6 +24,7 @@ from diglm.types import Key
 PROPOSALS = 16_384
 MOST_ROUNDS = 2_000
 SLICE_STEPS = 100
+STRAIGHT = 1e-3  # sine of an angle below which two directions lie on one line
 
 
 def features_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "n dim"]:
@@ -33,16 +34,37 @@ def features_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "
     rejection from the base. Other heads have no bound to reject against; there each draw is the
     end of its own elliptical slice chain of 100 steps, exact in the limit of long chains.
     """
-    # What the estimators build: linear predictors over a normal base.
     head: Any = model.head
-    variance = cast(Normal, model.flow.base).variance
     dim = math.prod(model.flow.base.shape)
     response = head(jnp.zeros(dim))
+    if isinstance(response, Bernoulli | Categorical | Poisson | NegativeBinomial):
+        return _by_rejection(head, np.asarray(ys), model.flow.base, key)
+    # What the estimators build for all else: linear predictors over a normal base.
+    variance = cast(Normal, model.flow.base).variance
     if isinstance(head, GLMHead) and isinstance(response, Gaussian) and len(head.weight) == 1:
         return np.asarray(_conditioned(head, ys, variance, key))
-    if isinstance(response, Bernoulli | Categorical | Poisson | NegativeBinomial):
-        return _by_rejection(head, np.asarray(ys), dim, variance, key)
     return np.asarray(_by_slices(head, ys, dim, variance, key))
+
+
+def great_circle(
+    first: Float[np.ndarray, " dim"], second: Float[np.ndarray, " dim"], steps: int
+) -> Float[np.ndarray, "steps dim"]:
+    r"""$z_t = r_t\,(\sin((1 - t)\theta)\, u_0 + \sin(t\theta)\, u_1) / \sin\theta$, $r_t$ linear.
+
+    $u_0$ and $u_1$ are the directions of the ends and $\theta$ the angle between them. Where that
+    leaves no way to turn (an end at zero, or ends on one line), the straight line.
+    """
+    share = np.linspace(0.0, 1.0, steps)[:, None]
+    lengths = np.linalg.norm(first), np.linalg.norm(second)
+    sine, angle = 0.0, 0.0
+    if min(lengths) > 0:
+        cosine = np.clip(first @ second / (lengths[0] * lengths[1]), -1.0, 1.0)
+        angle, sine = float(np.arccos(cosine)), float(np.sqrt(1.0 - cosine**2))
+    if sine < STRAIGHT:
+        return (1 - share) * first + share * second
+    turned = np.sin((1 - share) * angle) * first / lengths[0]
+    turned = (turned + np.sin(share * angle) * second / lengths[1]) / sine
+    return ((1 - share) * lengths[0] + share * lengths[1]) * turned
 
 
 def _conditioned(head: GLMHead, ys: Array, variance: float, key: Key) -> Array:
@@ -57,20 +79,20 @@ def _conditioned(head: GLMHead, ys: Array, variance: float, key: Key) -> Array:
 
 
 @eqx.filter_jit
-def _propose(head: Any, y: Array, dim: int, variance: float, key: Key):
+def _propose(head: Any, y: Array, base: AbstractBase, key: Key):
     key_z, key_u = jax.random.split(key)
-    z = math.sqrt(variance) * jax.random.normal(key_z, (PROPOSALS, dim))
+    z = base.sample(key_z, PROPOSALS).reshape(PROPOSALS, -1)
     log_keep = jax.vmap(lambda row: head(row).log_prob(y))(z) - head.log_prob_bound(y)
     return z, jnp.log(jax.random.uniform(key_u, (PROPOSALS,))) < log_keep
 
 
-def _by_rejection(head: Any, ys: np.ndarray, dim: int, variance: float, key: Key):
-    drawn = np.zeros((len(ys), dim))
+def _by_rejection(head: Any, ys: np.ndarray, base: AbstractBase, key: Key):
+    drawn = np.zeros((len(ys), math.prod(base.shape)))
     for value in np.unique(ys):
         places, found = np.flatnonzero(ys == value), 0
         for turn in range(MOST_ROUNDS):
             key, key_turn = jax.random.split(key)
-            z, kept = _propose(head, jnp.asarray(value), dim, variance, key_turn)
+            z, kept = _propose(head, jnp.asarray(value), base, key_turn)
             fresh = np.asarray(z)[np.asarray(kept)][: len(places) - found]
             drawn[places[found : found + len(fresh)]] = fresh
             found += len(fresh)

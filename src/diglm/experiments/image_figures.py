@@ -72,7 +72,7 @@ def samples(model: HybridClassifier):
 
 
 def interpolations(model: HybridClassifier, test: Labelled):
-    """Straight lines in feature space between pairs of test images."""
+    """Ways through feature space between pairs of test images."""
     rows = []
     for i in range(PAIRS):
         first = test.x[test.y == i % 10][i]

@@ -1,0 +1,64 @@
+"""Models that come with the package, found by name, on digits that they never saw."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import diglm
+from diglm import HybridClassifier, estimators, load
+
+DIGITS = Path(__file__).parent / "data" / "mnist_digits.npz"  # 200 of MNIST's test images
+
+
+@pytest.fixture(scope="module")
+def digits():
+    with np.load(DIGITS) as stored:
+        return stored["x"], stored["y"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load("mnist")
+
+
+def test_it_is_small():
+    assert (Path(diglm.__file__).parent / "models" / "mnist.safetensors").stat().st_size < 5e6
+
+
+def test_it_knows_digits_and_what_is_none(model, digits):
+    x, y = digits
+    noise = np.random.default_rng(0).integers(0, 256, x.shape).astype(np.uint8)
+    assert isinstance(model, HybridClassifier)
+    assert np.mean(model.predict(x) == y) >= 0.98
+    assert np.mean(model.rejects(x)) <= 0.04
+    for strange in (noise, 255 - x, x[:, ::-1].transpose(0, 2, 1, 3) // 2 + 60):
+        assert model.rejects(strange).all()
+    bits = -model.score_samples(x).mean() / (28 * 28 * np.log(2))
+    assert bits < 1.6
+
+
+def test_it_draws_and_interpolates_images(model, digits):
+    x, _ = digits
+    drawn = model.sample(10, y=np.arange(10), random_state=0)
+    assert drawn.shape == (10, 28, 28, 1) and drawn.dtype == np.uint8
+    strip = model.interpolate(x[0], x[1], 5)
+    assert (strip[0] == x[0]).all() and (strip[-1] == x[1]).all()
+    assert np.mean(model.rejects(strip)) <= 0.4
+
+
+def test_a_file_of_that_name_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mnist").write_text("hello")
+    with pytest.raises(ValueError, match="not a whole diglm model file"):
+        load("mnist")
+
+
+def test_an_unknown_name_lists_those_that_there_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(estimators, "SHIPPED", tmp_path)
+    (tmp_path / "letters.safetensors").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match=r"name come with diglm \(letters\)"):
+        load("digits")
+    with pytest.raises(FileNotFoundError, match="No model file at digits.safetensors"):
+        load("digits.safetensors")
