@@ -228,6 +228,20 @@ def images(study: str) -> str:
     return "\n".join(lines)
 
 
+def image_recipes(result: dict) -> str:
+    """What each change of the recipe costs or gains, in the order of the search."""
+    lines = [
+        "| variant | bits per dimension | error | NLL | CPU seconds |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, metrics in result["metrics"].items():
+        lines.append(
+            f"| {name} | {metrics['bits_per_dimension']:.3f} | {metrics['error']:.2%} | "
+            f"{metrics['nll']:.3f} | {metrics['cpu_seconds']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
 def _lambda(result: dict) -> str:
     weight = result["config"]["weight"]
     return f"{weight:g}/D" if weight > 0 else "0"
@@ -251,6 +265,7 @@ WRITERS: dict[str, Callable[[], str]] = {
     "uci": uci,
     "uci_bayesian": uci_bayesian,
     "mnist": lambda: images("mnist"),
+    "image_recipes": _from_file("image_recipes", image_recipes),
     "svhn": lambda: images("svhn"),
     "toy_regression": _from_file("toy_regression", toy_regression),
 }

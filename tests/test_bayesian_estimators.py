@@ -259,6 +259,7 @@ def test_two_classes_by_every_kind_of_inference(inference):
     assert np.all(model.predict_proba(far).max(axis=1) <= logistic.predict_proba(far).max(axis=1))
 
 
+@pytest.mark.slow
 def test_many_classes(tmp_path):
     X, y = classes(300, 4)
     names = np.array(["a", "b", "c", "d"])[y]
@@ -276,6 +277,7 @@ def test_many_classes(tmp_path):
         HybridClassifier("identity", head="bayesian", inference="jaakkola").fit(X, y)
 
 
+@pytest.mark.slow
 def test_averaging_over_weights_helps_where_rows_are_few():
     gains = []
     for seed in range(12):
@@ -298,8 +300,10 @@ def test_counts(inference):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     y = rng.poisson(np.exp(X @ [0.5, -0.3] + 1))
-    model = HybridRegressor("identity", head="bayesian_poisson", inference=inference).fit(X, y)
-    plain = HybridRegressor("identity", head="poisson").fit(X, y)
+    options = dict(random_state=0, verbose=False)
+    model = HybridRegressor("identity", head="bayesian_poisson", inference=inference, **options)
+    model.fit(X, y)
+    plain = HybridRegressor("identity", head="poisson", **options).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     np.testing.assert_allclose(mean, plain.predict(X), rtol=0.2)
     assert np.all(std > np.sqrt(mean) * 0.999)

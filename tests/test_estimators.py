@@ -404,6 +404,7 @@ def test_awkward_tables_fit(columns):
 # ---------------------------------------------------------------- labels, weights, scikit-learn
 
 
+@pytest.mark.slow
 def test_unlabelled_rows_are_opt_in_and_help():
     X, y = two_moons(500, 0.1, 0)
     labels = np.where(np.arange(500) < 20, y, -1)

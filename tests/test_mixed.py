@@ -137,6 +137,7 @@ def test_no_effect_gets_no_variance():
     assert np.all(np.isfinite(model.predict(x[:, None], groups=codes)))
 
 
+@pytest.mark.slow
 def test_effects_of_groups_of_classes_and_counts_are_recovered():
     rng = np.random.default_rng(0)
     codes, x = np.repeat(np.arange(60), 25), rng.normal(size=1500)
@@ -157,6 +158,7 @@ def test_effects_of_groups_of_classes_and_counts_are_recovered():
     assert np.mean((with_groups - truth) ** 2) < 0.5 * np.mean((without - truth) ** 2)
 
 
+@pytest.mark.slow
 def test_laplace_is_the_integral_over_a_groups_intercept():
     rng = np.random.default_rng(0)
     codes, ones = np.repeat(np.arange(20), 15), np.ones((300, 1))

@@ -32,6 +32,7 @@ def refitted(model, X, y):
     return fresh
 
 
+@pytest.mark.slow
 def test_a_thousand_updates_and_downdates_equal_the_refit(fitted):
     X, y = table()
     more, labels = table(200, seed=1)

@@ -38,6 +38,7 @@ def test_it_knows_digits_and_what_is_none(model, digits):
     assert bits < 1.6
 
 
+@pytest.mark.slow
 def test_it_draws_and_interpolates_images(model, digits):
     x, _ = digits
     drawn = model.sample(10, y=np.arange(10), random_state=0)
