@@ -357,7 +357,10 @@ def test_sweeps_train_bayesian_heads():
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [HybridRegressor("identity", head="bayesian"), HybridClassifier("identity", head="bayesian")],
+    [
+        HybridRegressor("identity", head="bayesian"),
+        HybridClassifier("identity", head="bayesian", inference="laplace"),  # the quickest to fit
+    ],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": "rows are held out by their number"
     },
