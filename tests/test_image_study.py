@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diglm.data.image_sets import Labelled
-from diglm.experiments import image_figures, image_study
+from diglm.experiments import image_figures, image_recipes, image_study
 from diglm.experiments.image_study import ImageStudy, separation
 
 STUDY = ImageStudy(
@@ -27,6 +27,14 @@ def squares(name, part="test", data_dir=None):
     if name != "noise":
         x[:, :, :3] += (20 * y)[:, None, None, None]
     return Labelled(x.astype(np.uint8), y)
+
+
+def test_a_variant_of_the_recipe_is_judged_as_the_study_judges():
+    options = {"n_epochs": 1, "batch_size": 16, "base": "normal", "verbose": False}
+    layers = {"n_blocks": [1], "width": 4}
+    found = image_recipes.judged(layers, options, squares("squares", "train"), squares("squares"))
+    assert set(found) == {"bits_per_dimension", "error", "nll", "cpu_seconds"}
+    assert 0 < found["bits_per_dimension"] < 9 and 0 <= found["error"] <= 1
 
 
 @pytest.fixture(scope="module")

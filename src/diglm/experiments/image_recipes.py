@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from rich.console import Console
 
 from diglm import HybridClassifier, flows
 from diglm.data.image_sets import Labelled, load_images
+from diglm.experiments.image_study import in_distribution
 from diglm.report.results import write_result
 from diglm.training.devices import use_every_core
 
 N_TRAIN, N_TEST, N_EPOCHS, SEED = 12_000, 2_000, 4, 0
-SHAPE = (28, 28, 1)
 # For each variant, options of `flows.glow` and of the classifier that differ from the recipe's.
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "recipe": ({}, {}),
@@ -52,7 +51,7 @@ def judged(
     layers: dict[str, Any], options: dict[str, Any], train: Labelled, test: Labelled
 ) -> dict[str, float]:
     """One variant trained and judged."""
-    flow = flows.glow(SHAPE, key=jax.random.key(SEED), **{"width": (48, 128), **layers})
+    flow = flows.glow(train.x.shape[1:], key=jax.random.key(SEED), **layers)
     model = HybridClassifier(
         flow,
         **{
@@ -66,15 +65,7 @@ def judged(
     since = time.process_time()
     model.fit(train.x, train.y)
     cpu_seconds = time.process_time() - since
-    chances = model.predict_proba(test.x)
-    log_px = model.score_samples(test.x)
-    right = chances[np.arange(len(test.y)), test.y]
-    return {
-        "bits_per_dimension": float(-np.mean(log_px) / (np.prod(SHAPE) * np.log(2))),
-        "error": float(np.mean(np.argmax(chances, axis=1) != test.y)),
-        "nll": float(-np.mean(np.log(np.maximum(right, 1e-300)))),
-        "cpu_seconds": cpu_seconds,
-    }
+    return in_distribution(model, test) | {"cpu_seconds": cpu_seconds}
 
 
 def main() -> None:

@@ -92,9 +92,7 @@ def judge(
     prior = model.class_prior_
     rules = {"minimum": lowest, "conformal": model.threshold_}
     found: dict[str, Any] = {
-        "bits_per_dimension": _bits(familiar.log_px, test.x),
-        "error": float(np.mean(familiar.predicted != test.y)),
-        "nll": _nll(familiar.probabilities, test.y),
+        **_scores(familiar, test),
         "refused": {name: float(np.mean(familiar.log_px < tau)) for name, tau in rules.items()},
         "train_seconds_an_image": model.history_[-1]["seconds"]
         / (len(model.history_) * len(train.y)),
@@ -114,6 +112,11 @@ def judge(
             **separation(familiar.log_px, answers.log_px),
         }
     return found
+
+
+def in_distribution(model: HybridClassifier, test: Labelled) -> dict[str, float]:
+    """Bits per dimension, error and NLL on images like those of training."""
+    return _scores(_answers(model, test), test)
 
 
 def separation(familiar: np.ndarray, strange: np.ndarray) -> dict[str, float]:
@@ -144,6 +147,14 @@ class _Answers:
 
 def _answers(model: HybridClassifier, images: Labelled) -> _Answers:
     return _Answers(model.predict_proba(images.x), model.score_samples(images.x))
+
+
+def _scores(answers: _Answers, images: Labelled) -> dict[str, float]:
+    return {
+        "bits_per_dimension": _bits(answers.log_px, images.x),
+        "error": float(np.mean(answers.predicted != images.y)),
+        "nll": _nll(answers.probabilities, images.y),
+    }
 
 
 def _bits(log_px: np.ndarray, images: np.ndarray) -> float:
