@@ -52,18 +52,18 @@ class Normal(AbstractBase):
 
 
 class NormalMixture(AbstractBase):
-    r"""$p_z = \sum_k \pi_k\, \mathcal N(\mu_k, I)$ with trained means and weights.
+    r"""$p_z = \sum_k \pi_k\, \mathcal N(\mu_k, I)$ with given means and weights.
 
     A head of classes wants features of one class far from those of another, a single normal wants
     them all around zero: what is drawn from it then lies between the classes. With a component for
-    each class both get what they want, and draws look like the data.
+    each class, draws look like the data.
 
     Written as $\log p_z(z) = \log \mathcal N(z; 0, I) + \log \sum_k \pi_k
     \exp(\mu_k^\top z - |\mu_k|^2 / 2)$: one product, and no difference of large squares.
 
     Args:
-        means: of the components, to start from.
-        weights: of the components, to start from; they need not sum to one.
+        means: of the components.
+        weights: of the components; they need not sum to one.
     """
 
     means: Float[Array, "components dim"]

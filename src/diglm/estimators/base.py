@@ -194,12 +194,13 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         return Prepared(encoder, encoded, split, train, held_out, begun, seed)
 
     def _finish(self, ready: Prepared, result: FitResult) -> None:
-        """Settle the head of the trained model, set the threshold, and keep what was learned."""
+        """Settle base and head of the trained model, set the threshold, keep what was learned."""
         encoder, encoded, split = ready.encoder, ready.encoded, ready.split
         for name in LEARNED_FROM_ROWS:  # by an earlier fit, with another head
             vars(self).pop(name, None)
         train_rows, held_rows = split
-        self.encoder_, self.model_, self.history_ = encoder, result.model, result.history
+        self.encoder_, self.history_ = encoder, result.history
+        self.model_ = self._with_fitted_base(ready, result.model)
         self.stopped_, self.skipped_steps_ = result.stopped, result.skipped_steps
         self.fit_seconds_ = result.seconds
         self.n_epochs_ = len(result.history)
@@ -222,6 +223,10 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         self.reject_rule_ = RejectRule.fit(
             self.reject, training=log_px[train_rows], held_out=log_px[held_rows], slack=self.slack
         )
+
+    def _with_fitted_base(self, ready: Prepared, model: Hybrid) -> Hybrid:
+        """The trained model with the density of its features that suits them best."""
+        return model
 
     def _only_held_out_needed(self, held_rows: np.ndarray) -> bool:
         """Whether all that is settled after training is settled by the held-out images."""

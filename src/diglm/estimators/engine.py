@@ -51,6 +51,18 @@ def density(model: Hybrid, xs: Array, offsets: Float[Array, "n ..."]) -> Look:
     return Look(None, model.log_mass(xs, offsets), None)
 
 
+def places(model: Hybrid, xs: Array, offsets: Float[Array, "n ..."]) -> Float[Array, "rows n dim"]:
+    """Features of each of the points at which rows with open parts are looked at."""
+    completion = model.completion
+    if completion is None:
+        return model.forward_rows(xs).z.reshape(len(xs), 1, -1)
+
+    def at(u):
+        return model.flow.forward_rows(jax.vmap(lambda x: completion.draw(x, u)[0])(xs))[0]
+
+    return jnp.moveaxis(jax.lax.map(at, offsets), 0, 1).reshape(len(xs), len(offsets), -1)
+
+
 def invert(model: Hybrid, zs: Float[Array, "rows dim"], _: Array) -> Array:
     """The encoded rows with features `zs`."""
     return model.flow.bijection.inverse_rows(zs)[0]

@@ -18,8 +18,6 @@ from diglm.estimators.start import (
     Beginning,
     objective_of,
     started,
-    wants_mixture,
-    with_base_of_classes,
     with_fitted_head,
 )
 from diglm.estimators.targets import AbstractTarget
@@ -42,6 +40,7 @@ AUTOMATIC = {
     "batch_size": 64,
     "learning_rate": 1.5e-3,
 }
+LEVELS_TO_FACTOR = 3  # channels grow fourfold a level, and a third one would cost most of all
 STEPS = 12_000  # of training, where the number of epochs is not given
 
 
@@ -68,8 +67,6 @@ def begin_images(
         Normal(encoder.dim, variance),
     )
     model = _started(Hybrid(flow, head, PixelCells(), chosen["dropout"]), train, seed)
-    if wants_mixture(parameters, model, by_default=True):
-        model = with_base_of_classes(model, Batch(*(column[known] for column in train)))
     offsets = fixed_offsets(encoder.shape, IMAGE_OFFSETS)
     model = with_fitted_head(model, train, held_out, offsets, exactly=False)
     objective = objective_of(parameters, encoder.dim, n_rows)
@@ -145,11 +142,13 @@ def _bijection(
         )
     n_blocks = chosen["n_blocks"]
     most = n_blocks if isinstance(n_blocks, int) else max(n_blocks)
+    levels = flows.n_levels(shape) if isinstance(n_blocks, int) else len(n_blocks)
     return flows.glow(
         shape,
         n_blocks=n_blocks,
         width=chosen["width"],
         depth=chosen["depth"],
+        factor_out=levels >= LEVELS_TO_FACTOR,
         unroll=most if n_rows >= MANY_IMAGES else 1,
         key=jax.random.key(seed),
     )

@@ -1,11 +1,15 @@
-"""After training: the head's last fit, to every labelled row, and its calibration."""
+"""After training: the base fitted to the features, the head to the labels, and calibrated."""
 
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
+from diglm.bases import AbstractBase, NormalMixture
+from diglm.estimators import engine
 from diglm.estimators.start import (
     FEWEST_TO_CALIBRATE,
     best_factor,
@@ -14,7 +18,69 @@ from diglm.estimators.start import (
 )
 from diglm.heads import AbstractHead, ConjugateHead, GLMHead, VariationalHead
 from diglm.heads.evidence import Levels, Statistics, best_levels
+from diglm.hybrid import Hybrid
 from diglm.types import Batch
+
+ROWS_FOR_MEANS = 10_000
+PIECE = 1_024  # rows whose features are held at a time
+
+
+def with_base_of_classes(
+    model: Hybrid,
+    train: Batch,
+    held_out: Batch,
+    offsets: Float[np.ndarray, "n ..."],
+    *,
+    always: bool,
+) -> Hybrid:
+    """The base replaced by a normal for each class, around the mean of its features.
+
+    Training draws features of the classes apart, which one normal around zero does not expect: what
+    is drawn from it lies between the classes. Where the features are is known in closed form once
+    training is done, and p(y|x) does not depend on it. Unless `always`, the new base is taken only
+    if it makes the held-out rows more probable, which with few rows and many features it may not.
+    """
+    counted = known_weights(train)
+    known = np.flatnonzero(counted > 0)
+    picked = known[np.linspace(0, len(known) - 1, min(len(known), ROWS_FOR_MEANS)).astype(int)]
+    classes, of_class = np.unique(np.asarray(train.y)[picked], return_inverse=True)
+    weights = counted[picked]
+    sums = np.zeros((len(classes), *model.flow.base.shape))
+    for rows in _pieces(len(picked)):
+        zs = engine.evaluate(engine.places, model, np.asarray(train.x)[picked[rows]], offsets)
+        shares = weights[rows] * (of_class[rows] == np.arange(len(classes))[:, None])
+        sums += shares @ np.mean(zs, axis=1, dtype=float)
+    totals = np.bincount(of_class, weights)
+    base = NormalMixture((sums / totals[:, None]).astype(zs.dtype), totals.astype(zs.dtype))
+    if not always and _gain(model, base, held_out, offsets) <= 0:
+        return model
+    return eqx.tree_at(lambda m: m.flow.base, model, base)
+
+
+def _gain(
+    model: Hybrid, base: AbstractBase, held_out: Batch, offsets: Float[np.ndarray, "n ..."]
+) -> float:
+    """By how much another base raises log p(x) of the held-out rows, in all."""
+    weights, gain = np.asarray(held_out.weight, float), 0.0
+    for rows in _pieces(len(weights)):
+        zs = engine.evaluate(engine.places, model, np.asarray(held_out.x)[rows], offsets)
+        gains = _log_ratio(base, model.flow.base, jnp.asarray(zs))
+        gain += float(weights[rows] @ np.asarray(gains, float))
+    return gain
+
+
+@eqx.filter_jit
+def _log_ratio(
+    first: AbstractBase, second: AbstractBase, zs: Float[Array, "rows n dim"]
+) -> Float[Array, " rows"]:
+    def ratio(z):
+        return first.log_prob(z) - second.log_prob(z)
+
+    return jnp.mean(jax.vmap(jax.vmap(ratio))(zs), axis=1)
+
+
+def _pieces(n: int) -> list[slice]:
+    return [slice(start, min(n, start + PIECE)) for start in range(0, n, PIECE)]
 
 
 class Settled(NamedTuple):

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diglm.bases import NormalMixture
 from diglm.completion import fixed_offsets
 from diglm.data.tabular import TableEncoder
 from diglm.estimators import engine
@@ -23,7 +22,6 @@ SCORING_OFFSETS = 8
 FEWEST_TO_CALIBRATE = 30
 LARGEST_EXACT_HEAD = 5_000  # weights; above, a Newton step would cost more than it gives
 ROWS_FOR_HEAD = 20_000
-ROWS_FOR_MEANS = 4_096
 FEWEST_FOR_SPREADS, LEAST_SPREAD = 200, 0.005
 HEAD_PRECISIONS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on its weights
 
@@ -78,8 +76,6 @@ def begin(
         variance=variance,
         seed=seed,
     )
-    if wants_mixture(parameters, model, by_default=False):
-        model = with_base_of_classes(model, Batch(*(column[known] for column in train)))
     exact = len(jax.tree.leaves(partition((model.flow, model.completion))[0])) == 0
     if isinstance(model.head, ConjugateHead) and model.head.has_effects:
         exact = False  # effects of observations have no closed form
@@ -93,33 +89,6 @@ def begin(
         patience=sizes.patience,
     )
     return Beginning(model, objective, settings, exact)
-
-
-def wants_mixture(parameters: dict[str, Any], model: Hybrid, *, by_default: bool) -> bool:
-    """Whether the base density is to have a component for each class."""
-    base = parameters.get("base", "normal")
-    if base not in ("auto", "normal", "mixture"):
-        raise ValueError(f"base must be 'auto', 'normal' or 'mixture'; got {base!r}.")
-    possible = isinstance(model.head, GLMHead) and parameters["volume_weight"] is None
-    if base == "mixture" and not possible:
-        raise ValueError(
-            "base='mixture' goes with head='categorical' and without volume_weight, which sets the "
-            "variance of the one normal; use base='normal'."
-        )
-    return possible and (base == "mixture" or (base == "auto" and by_default))
-
-
-def with_base_of_classes(model: Hybrid, labelled: Batch) -> Hybrid:
-    """A component of the base for each class, started at the mean of some of its features."""
-    n = len(labelled.weight)
-    picked = np.linspace(0, n - 1, min(n, ROWS_FOR_MEANS)).astype(int)  # rows may be sorted
-    some = Batch(*(np.asarray(column)[picked] for column in labelled))
-    z = np.asarray(eqx.filter_jit(model.forward_rows)(jnp.asarray(some.x)).z)
-    of_class = np.asarray(some.y)[:, None] == np.unique(np.asarray(some.y))
-    counts = np.sum(of_class, axis=0)
-    means = (of_class.T @ z) / counts[:, None]
-    base = NormalMixture(means.astype(z.dtype), counts.astype(z.dtype))
-    return eqx.tree_at(lambda m: m.flow.base, model, base)
 
 
 def objective_of(parameters: dict[str, Any], dim: int, n_rows: int) -> JointObjective:
