@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
@@ -480,6 +481,22 @@ def test_a_base_of_one_normal_a_class_is_a_density_and_draws_classes(moons):
     assert mass == pytest.approx(1, abs=0.01)
     wanted = np.repeat([0, 1], 50)
     assert np.mean(model.predict(model.sample(100, y=wanted, random_state=0)) == wanted) > 0.8
+
+
+def test_the_base_of_classes_is_around_the_weighted_means_of_their_features(moons):
+    X, y = moons
+    options = TINY | dict(n_epochs=3, validation_fraction=0.0)
+    weights = 1.0 + (np.arange(len(y)) % 3)
+    model = HybridClassifier(base="mixture", **options).fit(X, y, weights)
+    Z = model.transform(X)
+    means = [np.average(Z[y == k], axis=0, weights=weights[y == k]) for k in (0, 1)]
+    np.testing.assert_allclose(model.model_.flow.base.means, means, rtol=1e-4, atol=1e-5)
+    shares = np.bincount(y, weights) / weights.sum()
+    np.testing.assert_allclose(
+        softmax(np.asarray(model.model_.flow.base.logits, float)), shares, rtol=1e-5
+    )
+    plain = HybridClassifier(base="normal", **options).fit(X, y, weights)
+    np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
 
 
 @pytest.mark.parametrize("options", [dict(head="bayesian"), dict(volume_weight=0.5)])

@@ -1,10 +1,12 @@
 """Images through the estimators: fit, predict, refuse, sample, save, resume; and bad images."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from diglm import HybridClassifier, HybridRegressor, load
+from diglm.bases import Normal, NormalMixture
 from diglm.data.images import ImageEncoder, as_images
 from diglm.flows import glow
 
@@ -74,6 +76,30 @@ def test_saved_models_answer_alike(fitted, tmp_path):
     again = load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(again.score_samples(X), fitted.score_samples(X))
     np.testing.assert_array_equal(again.sample(2, random_state=0), fitted.sample(2, random_state=0))
+
+
+def test_the_base_has_a_normal_a_class_where_held_out_images_say_so():
+    X, y = pictures(200)
+    one = HybridClassifier(**TINY, base="normal", verbose=False).fit(X, y)
+    chosen = HybridClassifier(**TINY, verbose=False).fit(X, y)
+    assert isinstance(one.model_.flow.base, Normal)
+    assert isinstance(chosen.model_.flow.base, NormalMixture)
+    np.testing.assert_array_equal(chosen.predict_proba(X), one.predict_proba(X))
+    new, _ = pictures(100, seed=6)
+    assert np.mean(chosen.score_samples(new)) > np.mean(one.score_samples(new))
+    anyhow = np.random.default_rng(0).integers(0, 2, len(y))  # classes that no feature tells apart
+    guessed = HybridClassifier(**TINY, verbose=False).fit(X, anyhow)
+    assert isinstance(guessed.model_.flow.base, Normal)
+
+
+def test_the_fixed_places_of_scoring_know_nothing_of_the_fitted_base(fitted):
+    X, _ = pictures(200, seed=7)
+    model = fitted.model_
+    assert isinstance(model.flow.base, NormalMixture)
+    noise = np.random.default_rng(1).uniform(size=(64, *X.shape))
+    anywhere = [model.flow.forward_rows(jnp.asarray(X + u, jnp.float32))[1] for u in noise]
+    elsewhere = np.mean(np.asarray(anywhere, float))
+    assert np.mean(fitted.score_samples(X)) == pytest.approx(elsewhere, abs=0.5)
 
 
 def test_floats_are_levels_and_densities_are_in_their_unit():

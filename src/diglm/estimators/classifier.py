@@ -210,7 +210,7 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
         if not wanted:
             return model
         return with_base_of_classes(
-            model, ready.train, ready.held_out, self._offsets, always=self.base == "mixture"
+            model, ready.train, ready.held_out, always=self.base == "mixture", seed=ready.seed
         )
 
     def _remember(self, target: ClassTarget, y: np.ndarray, weights: np.ndarray) -> None:

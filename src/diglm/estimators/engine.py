@@ -51,16 +51,14 @@ def density(model: Hybrid, xs: Array, offsets: Float[Array, "n ..."]) -> Look:
     return Look(None, model.log_mass(xs, offsets), None)
 
 
-def places(model: Hybrid, xs: Array, offsets: Float[Array, "n ..."]) -> Float[Array, "rows n dim"]:
-    """Features of each of the points at which rows with open parts are looked at."""
-    completion = model.completion
-    if completion is None:
-        return model.forward_rows(xs).z.reshape(len(xs), 1, -1)
-
-    def at(u):
-        return model.flow.forward_rows(jax.vmap(lambda x: completion.draw(x, u)[0])(xs))[0]
-
-    return jnp.moveaxis(jax.lax.map(at, offsets), 0, 1).reshape(len(xs), len(offsets), -1)
+def features_of_filled(
+    model: Hybrid, xs_and_us: Float[Array, "rows ..."], _: Array
+) -> Float[Array, "rows dim"]:
+    """Features of rows whose open parts are filled as uniforms say, which lie beside the values."""
+    xs, us = jnp.split(xs_and_us, 2, axis=-1)
+    if model.completion is not None:
+        xs, _ = jax.vmap(model.completion.draw)(xs, us)
+    return model.flow.forward_rows(xs)[0].reshape(len(xs), -1)
 
 
 def invert(model: Hybrid, zs: Float[Array, "rows dim"], _: Array) -> Array:

@@ -41,6 +41,7 @@ AUTOMATIC = {
     "learning_rate": 1.5e-3,
 }
 LEVELS_TO_FACTOR = 3  # channels grow fourfold a level, and a third one would cost most of all
+STARTING_WEIGHTS = {"grey": 1.0, "colour": 10.0}
 STEPS = 12_000  # of training, where the number of epochs is not given
 
 
@@ -77,7 +78,12 @@ def begin_images(
         patience=chosen["patience"],
         averaging=0.998,
         final_rate=0.02,
-        emphasis=_emphasis(parameters["generative_weight"]) if volume_weight is None else 1.0,
+        emphasis=(
+            _emphasis(parameters["generative_weight"], encoder.shape)
+            if volume_weight is None
+            else 1.0
+        ),
+        emphasis_share=0.5,
     )
     augment = _translation(parameters["augment"], encoder.shape)
     return Beginning(model, objective, settings, exact=False, augment=augment)
@@ -110,9 +116,14 @@ def train_images(
     )
 
 
-def _emphasis(weight: float) -> float:
-    """A density of little weight is learned slowly: lambda starts at 1/D and falls to its own."""
-    return 1.0 / weight if 0.0 < weight < 1.0 else 1.0
+def _emphasis(weight: float, shape: tuple[int, int, int]) -> float:
+    """By how much more log p(x) counts at first: lambda starts at 1/D at least, of colours at 10/D.
+
+    Classes pull harder than the density. Where they are slow to learn they keep it from taking
+    shape: at 1/D from the start, SVHN's stayed at 4.9 bits where 10/D soon gave 3.7.
+    """
+    least = STARTING_WEIGHTS["grey" if shape[2] == 1 else "colour"]
+    return max(1.0, least / weight) if weight > 0.0 else 1.0
 
 
 def _translation(pixels: Any, shape: tuple[int, int, int]) -> Translate | None:

@@ -15,7 +15,7 @@ STUDY = ImageStudy(
     weights=(1.0, 0.01, 10.0, 0.0),
     shown=1.0,
     minutes=110,
-    settings={"augment": 2, "base": "normal"},  # the paper's base
+    settings={"augment": 2},
 )
 
 if __name__ == "__main__":
