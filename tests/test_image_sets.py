@@ -2,9 +2,12 @@
 
 import gzip
 import hashlib
+import io
+import tarfile
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 
 from diglm.data import image_sets, sources
 from diglm.data.image_sets import load_images
@@ -57,21 +60,48 @@ def test_colours_come_back_from_their_differences(tmp_path, monkeypatch):
     assert y.dtype == np.int64
 
 
+def test_official_files_of_colour_images(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    images = np.random.default_rng(2).integers(0, 256, (5, 32, 32, 3), np.uint8)
+    labels = np.array([10, 1, 2, 9, 10], np.uint8)  # SVHN calls a zero ten
+    path = tmp_path / "test_32x32.mat"
+    savemat(path, {"X": images.transpose(1, 2, 3, 0), "y": labels[:, None]})
+    official = {"test": Source(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), "images")}
+    monkeypatch.setattr(image_sets, "SVHN_OFFICIAL", official)
+    x, y = load_images("svhn", "test", tmp_path)
+    np.testing.assert_array_equal(x, images)
+    assert y.tolist() == [0, 1, 2, 9, 0]
+
+    path = tmp_path / "cifar-10-binary.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for i in range(1, 6):
+            record = bytes([i]) + images[i - 1].transpose(2, 0, 1).tobytes()
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/data_batch_{i}.bin")
+            member.size = len(record)
+            archive.addfile(member, io.BytesIO(record))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    monkeypatch.setattr(image_sets, "CIFAR10_OFFICIAL", Source(path.name, digest, "images"))
+    x, y = load_images("cifar10", "train", tmp_path)
+    np.testing.assert_array_equal(x, images)
+    assert y.tolist() == [1, 2, 3, 4, 5]
+
+
 def test_what_is_not_there_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(ValueError, match="Unknown image set 'imagenet'; choose one of"):
         load_images("imagenet")
-    with pytest.raises(ValueError, match=r"cifar10 has the parts \['test'\]; got 'train'"):
-        load_images("cifar10", "train")
-    with pytest.raises(FileNotFoundError, match="svhn_test.npz .* Put it there"):
-        load_images("svhn", "test", tmp_path)
+    with pytest.raises(ValueError, match=r"notmnist has the parts \['test'\]; got 'train'"):
+        load_images("notmnist", "train")
+    with pytest.raises(FileNotFoundError, match="notmnist_test.npz .* Put it there"):
+        load_images("notmnist", "test", tmp_path)
 
     def offline(*_, **__):
         raise OSError("no network")
 
     monkeypatch.setattr(sources.urllib.request, "urlopen", offline)
-    with pytest.raises(FileNotFoundError, match="could not be downloaded"):
-        load_images("mnist", "test", tmp_path)
+    for name in ("mnist", "svhn", "cifar10"):
+        with pytest.raises(FileNotFoundError, match="could not be downloaded"):
+            load_images(name, "train", tmp_path)
 
 
 def test_a_damaged_file_is_named(tmp_path, monkeypatch):

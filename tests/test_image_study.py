@@ -1,6 +1,7 @@
 """The study of images on a handful of them: its numbers, and that it goes on where it was."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,6 +61,13 @@ def test_the_columns_of_the_papers_table_are_there(ran):
     strange = metrics["strange"]["noise"]
     assert strange["entropy"]["conformal"] <= np.log(10) + 1e-6
     assert 0 <= strange["auroc"] <= 1 and result["seconds"] > 0
+
+
+def test_borrowed_images_are_learned_and_not_judged(monkeypatch):
+    monkeypatch.setattr(image_study, "load_images", squares)
+    train, test = image_study._parts(replace(STUDY, borrowed=45), None)
+    assert len(train.y) == 45 and len(test.y) == 15
+    np.testing.assert_array_equal(np.concatenate([train.x, test.x]), squares("squares").x)
 
 
 def test_figures_are_drawn(ran):

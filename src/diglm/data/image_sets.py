@@ -2,12 +2,14 @@
 
 import gzip
 import os
+import tarfile
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.io import loadmat
 
-from diglm.data.sources import Source, find
+from diglm.data.sources import Source, find, locate
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 FASHION_URL = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
@@ -52,6 +54,24 @@ SVHN = {
         ),
     ),
 }
+SVHN_URL = "http://ufldl.stanford.edu/housenumbers/"
+SVHN_OFFICIAL = {
+    part: Source(f"{part}_32x32.mat", sha256, f"SVHN, {part} images", f"{SVHN_URL}{part}_32x32.mat")
+    for part, sha256 in {
+        "train": "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
+        "test": "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
+    }.items()
+}
+CIFAR10_OFFICIAL = Source(
+    "cifar-10-binary.tar.gz",
+    "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+    "CIFAR-10",
+    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+)
+CIFAR10_MEMBERS = {
+    "train": [f"cifar-10-batches-bin/data_batch_{i}.bin" for i in range(1, 6)],
+    "test": ["cifar-10-batches-bin/test_batch.bin"],
+}
 CIFAR10_TEST = Source(
     "cifar10_test.npz",
     "2bddf1d1ad3b8b6783f8d801cda2e86562d6ff5f96ae6846fbbd0e5786689712",
@@ -69,9 +89,9 @@ class Labelled(NamedTuple):
 def load_images(
     name: str, part: str = "test", data_dir: str | os.PathLike | None = None
 ) -> Labelled:
-    """The "train" or "test" part of "mnist", "fashion-mnist", "svhn", "notmnist" or "cifar10".
+    """The "train" or "test" part of "mnist", "fashion-mnist", "svhn", "cifar10" or "notmnist".
 
-    Of the last two there is only the test part.
+    Of NotMNIST there is only the test part.
     """
     if name not in IMAGE_SETS:
         raise ValueError(f"Unknown image set {name!r}; choose one of {sorted(IMAGE_SETS)}.")
@@ -117,12 +137,27 @@ def _notmnist(part: str, data_dir: str | os.PathLike | None) -> Labelled:
 
 
 def _svhn(part: str, data_dir: str | os.PathLike | None) -> Labelled:
-    parts = [_from_differences(source, data_dir) for source in SVHN[part]]
-    return Labelled(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    """From compact files where they are at hand, else from the official ones."""
+    if all(locate(source, data_dir) is not None for source in SVHN[part]):
+        parts = [_from_differences(source, data_dir) for source in SVHN[part]]
+        return Labelled(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    stored = loadmat(find(SVHN_OFFICIAL[part], data_dir))
+    labels = stored["y"].ravel().astype(np.int64) % 10  # a zero is called ten there
+    return Labelled(np.ascontiguousarray(stored["X"].transpose(3, 0, 1, 2)), labels)
 
 
 def _cifar10(part: str, data_dir: str | os.PathLike | None) -> Labelled:
-    return _from_differences(CIFAR10_TEST, data_dir)
+    if part == "test" and locate(CIFAR10_TEST, data_dir) is not None:
+        return _from_differences(CIFAR10_TEST, data_dir)
+    records = []
+    with tarfile.open(find(CIFAR10_OFFICIAL, data_dir)) as archive:
+        for member in CIFAR10_MEMBERS[part]:
+            stored = archive.extractfile(member)
+            assert stored is not None, f"{member} is a file in the archive of that checksum"
+            records.append(np.frombuffer(stored.read(), np.uint8).reshape(-1, 1 + 3 * 32 * 32))
+    rows = np.concatenate(records)
+    planes = rows[:, 1:].reshape(-1, 3, 32, 32)
+    return Labelled(np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, 0].astype(np.int64))
 
 
 def _from_differences(source: Source, data_dir: str | os.PathLike | None) -> Labelled:
@@ -140,5 +175,5 @@ IMAGE_SETS: dict[str, tuple[tuple[str, ...], Reader]] = {
     "fashion-mnist": (("train", "test"), _fashion),
     "notmnist": (("test",), _notmnist),
     "svhn": (("train", "test"), _svhn),
-    "cifar10": (("test",), _cifar10),
+    "cifar10": (("train", "test"), _cifar10),
 }

@@ -18,8 +18,9 @@ import numpy as np
 class Source:
     """A data file known by its checksum; `url` is None where no public address serves that file.
 
-    The checksum of a gzip file is that of what it holds: a copy packed anew is as good. `folder` is
-    where a package of the operating system may have put the file.
+    The checksum of a gzip file is that of what it holds: a copy packed anew is as good. That of an
+    archive, .tar.gz, is its own. `folder` is where a package of the operating system may have put
+    the file.
     """
 
     name: str
@@ -44,23 +45,37 @@ FLIGHTS_2008 = Source(
 
 def find(source: Source, data_dir: str | os.PathLike | None = None) -> Path:
     """The path of a checked copy of `source`; a clear error says where one may be put."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "diglm"
-    given = data_dir if data_dir is not None else os.environ.get("DIGLM_DATA")
-    folders = ([Path(given)] if given else []) + [cache]
-    installed = [] if source.folder is None else [Path(source.folder) / Path(source.name).name]
-    for path in [folder / source.name for folder in folders] + installed:
-        if path.is_file():
-            _check(path, source)
-            return path
+    if (path := locate(source, data_dir)) is not None:
+        return path
+    folders = _folders(data_dir)
     looked = " or ".join(str(folder) for folder in folders)
     if source.url is None:
         raise FileNotFoundError(
             f"{source.name} ({source.about}) was not found in {looked}. Put it there, or set "
             f"DIGLM_DATA or --data-dir to its folder. Its sha256 is {source.sha256}."
         )
-    path = cache / source.name
+    path = folders[-1] / source.name
     path.parent.mkdir(parents=True, exist_ok=True)
     return _download(source, source.url, path, looked)
+
+
+def locate(source: Source, data_dir: str | os.PathLike | None = None) -> Path | None:
+    """The path of a checked copy that is on this machine, or None."""
+    paths = [folder / source.name for folder in _folders(data_dir)]
+    if source.folder is not None:
+        paths.append(Path(source.folder) / Path(source.name).name)
+    for path in paths:
+        if path.is_file():
+            _check(path, source)
+            return path
+    return None
+
+
+def _folders(data_dir: str | os.PathLike | None) -> list[Path]:
+    """Where to look, the user's cache last."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "diglm"
+    given = data_dir if data_dir is not None else os.environ.get("DIGLM_DATA")
+    return ([Path(given)] if given else []) + [cache]
 
 
 def _download(source: Source, url: str, path: Path, looked: str) -> Path:
@@ -86,7 +101,8 @@ def _download(source: Source, url: str, path: Path, looked: str) -> Path:
 def _check(path: Path, source: Source) -> None:
     content = path.read_bytes()
     try:
-        content = gzip.decompress(content) if path.suffix == ".gz" else content
+        packed = source.name.endswith(".gz") and not source.name.endswith(".tar.gz")
+        content = gzip.decompress(content) if packed else content
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(
             f"{path} is not a whole gzip file ({error}). Remove it, or replace it with a good copy."

@@ -35,6 +35,8 @@ class ImageStudy:
         weights: generative weights w of lambda = w / D.
         shown: the weight that the figures show.
         minutes: of training, for each weight.
+        borrowed: images of the test part to train on, where the training part is not to be had; the
+            others are judged.
         settings: of the classifier, where they are not its defaults.
         seed: of everything random.
     """
@@ -44,6 +46,7 @@ class ImageStudy:
     weights: tuple[float, ...]
     shown: float
     minutes: float
+    borrowed: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
 
@@ -59,8 +62,7 @@ def run(
 ) -> None:
     """Train and judge a model for each weight; results, models and figures are written to files."""
     console = Console(stderr=True)
-    train = load_images(study.name, "train", data_dir)
-    test = load_images(study.name, "test", data_dir)
+    train, test = _parts(study, data_dir)
     strange = {name: load_images(name, "test", data_dir) for name in study.strange}
     for weight in weights:
         stem = f"{study.name}_{weight:g}"
@@ -81,6 +83,15 @@ def run(
         console.print(json.dumps(metrics, indent=2))
         if weight == study.shown:
             draw(model, test, strange, study.name)
+
+
+def _parts(study: ImageStudy, data_dir: str | None) -> tuple[Labelled, Labelled]:
+    """Images to learn and images to be judged by."""
+    test = load_images(study.name, "test", data_dir)
+    if study.borrowed == 0:
+        return load_images(study.name, "train", data_dir), test
+    n = study.borrowed
+    return Labelled(test.x[:n], test.y[:n]), Labelled(test.x[n:], test.y[n:])
 
 
 def judge(
