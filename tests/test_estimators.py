@@ -499,6 +499,19 @@ def test_the_base_of_classes_is_around_the_weighted_means_of_their_features(moon
     np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
 
 
+@pytest.mark.parametrize("y", [None, 1])
+def test_cooler_samples_are_more_typical(moons, y):
+    X, labels = moons
+    model = HybridClassifier(**TINY | dict(n_epochs=10)).fit(X, labels)
+    warm, cool = (
+        np.mean(model.score_samples(model.sample(300, y, random_state=0, temperature=t)))
+        for t in (1.0, 0.5)
+    )
+    assert cool > warm + 0.3
+    with pytest.raises(ValueError, match="temperature must be"):
+        model.sample(1, temperature=0.0)
+
+
 @pytest.mark.parametrize("options", [dict(head="bayesian"), dict(volume_weight=0.5)])
 def test_a_mixture_base_says_what_it_does_not_go_with(moons, options):
     with pytest.raises(ValueError, match="base='mixture' goes with head='categorical'"):

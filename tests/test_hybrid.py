@@ -111,6 +111,18 @@ def test_a_mixture_is_the_sum_of_its_components():
         NormalMixture(means, np.ones(3))
 
 
+def test_cooling_multiplies_the_spread_around_each_mean():
+    means, weights = np.array([[2.0, 0.0], [-1.0, 3.0]]), np.array([1.0, 3.0])
+    cool = NormalMixture(means, weights).cooled(0.5)
+    z = np.array([1.5, 0.4])
+    parts = [stats.multivariate_normal(mean, 0.25).pdf(z) for mean in means]
+    assert np.isclose(cool.log_prob(jnp.asarray(z)), np.log(0.25 * parts[0] + 0.75 * parts[1]))
+    drawn = np.asarray(cool.sample(jax.random.key(0), 20_000))
+    near = np.where(drawn[:, :1] - drawn[:, 1:] > 0, means[0], means[1])
+    assert np.allclose(np.std(drawn - near, axis=0), 0.5, atol=0.02)
+    assert Normal(3, 4.0).cooled(0.5) == Normal(3, 1.0)
+
+
 @pytest.mark.parametrize("base", [Normal(4), NormalMixture(np.eye(4), np.ones(4))])
 @pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
 def test_far_out_features_keep_a_finite_log_density(base, dtype):

@@ -25,6 +25,10 @@ class AbstractBase(eqx.Module):
     def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
         """`n` independent draws."""
 
+    @abstractmethod
+    def cooled(self, temperature: float) -> "AbstractBase":
+        """The base with every standard deviation multiplied by `temperature`."""
+
 
 class Normal(AbstractBase):
     r"""$p_z = \mathcal N(0, v I)$; the paper's base is $v = 1$.
@@ -50,30 +54,36 @@ class Normal(AbstractBase):
     def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
         return math.sqrt(self.variance) * jax.random.normal(key, (n, *self.shape))
 
+    def cooled(self, temperature: float) -> "Normal":
+        return Normal(self.shape, self.variance * temperature**2)
+
 
 class NormalMixture(AbstractBase):
-    r"""$p_z = \sum_k \pi_k\, \mathcal N(\mu_k, I)$ with given means and weights.
+    r"""$p_z = \sum_k \pi_k\, \mathcal N(\mu_k, v I)$ with given means and weights.
 
     A head of classes wants features of one class far from those of another, a single normal wants
     them all around zero: what is drawn from it then lies between the classes. With a component for
     each class, draws look like the data.
 
-    Written as $\log p_z(z) = \log \mathcal N(z; 0, I) + \log \sum_k \pi_k
-    \exp(\mu_k^\top z - |\mu_k|^2 / 2)$: one product, and no difference of large squares.
+    Written as $\log p_z(z) = \log \mathcal N(z; 0, vI) + \log \sum_k \pi_k
+    \exp((\mu_k^\top z - |\mu_k|^2 / 2) / v)$: one product, and no difference of large squares.
 
     Args:
         means: of the components.
         weights: of the components; they need not sum to one.
+        variance: v, of every component in every direction.
     """
 
     means: Float[Array, "components dim"]
     logits: Float[Array, " components"]
     shape: tuple[int, ...] = eqx.field(static=True)
+    variance: float = eqx.field(static=True)
 
     def __init__(
         self,
         means: Float[Array | np.ndarray, "components dim"],
         weights: Float[Array | np.ndarray, "..."],
+        variance: float = 1.0,
     ):
         if len(means) != len(weights):
             raise ValueError(
@@ -81,16 +91,18 @@ class NormalMixture(AbstractBase):
                 f"{len(weights)} weights."
             )
         self.means, self.logits = jnp.asarray(means), jnp.log(jnp.asarray(weights))
-        self.shape = (self.means.shape[1],)
+        self.shape, self.variance = (self.means.shape[1],), float(variance)
 
     def log_prob(self, z: Float[Array, "..."]) -> Scalar:
-        z = clamp(z, -1e15, 1e15)
-        tilts = self.means @ z - 0.5 * jnp.sum(jnp.square(self.means), axis=1)
-        mixed = jax.nn.logsumexp(jax.nn.log_softmax(self.logits) + tilts)
-        return mixed - 0.5 * jnp.sum(jnp.square(z)) - 0.5 * z.size * math.log(2 * math.pi)
+        tilts = self.means @ clamp(z, -1e15, 1e15) - 0.5 * jnp.sum(jnp.square(self.means), axis=1)
+        mixed = jax.nn.logsumexp(jax.nn.log_softmax(self.logits) + tilts / self.variance)
+        return mixed + Normal(self.shape, self.variance).log_prob(z)
 
     def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
         key_which, key_where = jax.random.split(key)
         which = jax.random.categorical(key_which, self.logits, shape=(n,))
         noise = jax.random.normal(key_where, (n, *self.shape), self.means.dtype)
-        return self.means[which] + noise
+        return self.means[which] + math.sqrt(self.variance) * noise
+
+    def cooled(self, temperature: float) -> "NormalMixture":
+        return NormalMixture(self.means, jnp.exp(self.logits), self.variance * temperature**2)

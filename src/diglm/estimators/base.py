@@ -413,16 +413,24 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
             engine.evaluate(engine.invert, self.model_, Z, self._offsets).astype(float)
         )
 
-    def sample(self, n: int = 1, y: Any = None, random_state: Any = None) -> Any:
-        """`n` rows like the training rows; with `y` (one value, or n of them) exactly given it."""
+    def sample(
+        self, n: int = 1, y: Any = None, random_state: Any = None, *, temperature: float = 1.0
+    ) -> Any:
+        """`n` rows like the training rows; with `y` (one value, or n of them) exactly given it.
+
+        Below 1, `temperature` makes rows more typical and less varied: it multiplies the standard
+        deviations of the features' density that they are drawn from.
+        """
         check_is_fitted(self, "model_")
-        key = self._key(random_state)
+        _check_number("temperature", temperature, low=0.0, open_low=True)
+        key, base = self._key(random_state), self.model_.flow.base.cooled(float(temperature))
         if y is None:
-            return self.inverse_transform(self.model_.flow.base.sample(key, _whole("n", n)))
+            return self.inverse_transform(base.sample(key, _whole("n", n)))
         wanted = np.asarray(y).ravel()
         if wanted.size not in (1, n):
             raise ValueError(f"y must be one value or n = {n} values; got {wanted.size}.")
-        return self.inverse_transform(self._features_given(np.resize(wanted, n), key))
+        model = eqx.tree_at(lambda model: model.flow.base, self.model_, base)
+        return self.inverse_transform(self._features_given(np.resize(wanted, n), key, model))
 
     def sample_joint(self, n: int = 1, random_state: Any = None) -> tuple[Any, np.ndarray]:
         """`n` rows and targets drawn from the joint p(x, y)."""
@@ -588,8 +596,8 @@ class AbstractHybridEstimator(TransformerMixin, BaseEstimator):
         """Targets in the user's terms from draws of the head."""
 
     @abstractmethod
-    def _features_given(self, wanted: np.ndarray, key: Any) -> np.ndarray:
-        """One draw of z given each wanted target, in the user's terms."""
+    def _features_given(self, wanted: np.ndarray, key: Any, model: Hybrid) -> np.ndarray:
+        """One draw of the model's z given each wanted target, in the user's terms."""
 
 
 def _check_number(

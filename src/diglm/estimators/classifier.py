@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from diglm.data.images import ImageEncoder
 from diglm.estimators.base import Prepared, _check_number
@@ -313,7 +313,6 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
     def _targets(self, drawn: np.ndarray) -> np.ndarray:
         return self.classes_[drawn]
 
-    def _features_given(self, wanted: np.ndarray, key: Any) -> np.ndarray:
-        check_is_fitted(self, "model_")
+    def _features_given(self, wanted: np.ndarray, key: Any, model: Hybrid) -> np.ndarray:
         codes = self._codes(wanted, len(wanted))
-        return features_given(self.model_, jnp.asarray(codes), key=key)
+        return features_given(model, jnp.asarray(codes), key=key)

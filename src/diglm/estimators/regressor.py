@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from diglm.estimators.base import Prepared, _check_number
 from diglm.estimators.counterfactual import Counterfactual, nearest_at_predictor
@@ -17,6 +16,7 @@ from diglm.estimators.predictive import PredictiveDistribution
 from diglm.estimators.sampling import features_given
 from diglm.estimators.targets import NumberTarget, WeightPrior, check_support, numbers_of, numeric
 from diglm.heads import ConjugateHead
+from diglm.hybrid import Hybrid
 from diglm.training import FitResult, ProgressBar, fit_evidence
 
 HEADS = (
@@ -328,12 +328,11 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
     def _targets(self, drawn: np.ndarray) -> np.ndarray:
         return self.y_location_ + self.y_scale_ * np.asarray(drawn, float)
 
-    def _features_given(self, wanted: np.ndarray, key: Any) -> np.ndarray:
-        check_is_fitted(self, "model_")
+    def _features_given(self, wanted: np.ndarray, key: Any, model: Hybrid) -> np.ndarray:
         wanted = numeric(wanted)
         check_support(self.head_, wanted)
         ys = jnp.asarray((wanted - self.y_location_) / self.y_scale_, jnp.result_type(float))
-        return features_given(self.model_, ys, key=key)
+        return features_given(model, ys, key=key)
 
 
 def _unit_of(sample_weight: Any) -> float:

@@ -17,6 +17,7 @@ from diglm.report import (
 FOLDER = Path("docs/images")
 ACROSS, PAIRS = 10, 5
 WHITE = 255
+TEMPERATURES, DRAWS = (1.0, 0.7), 3
 DOTS = 130  # per inch
 
 
@@ -63,11 +64,18 @@ def confidence(model: HybridClassifier, test: Labelled, strange: dict[str, Label
 
 
 def samples(model: HybridClassifier):
-    """Images drawn given each class, a column a class."""
+    """Images drawn given each class, a column a class: as they come, then at lower temperature."""
     classes = model.classes_
-    drawn = [model.sample(len(classes), y=classes, random_state=seed) for seed in range(5)]
+    drawn = [
+        model.sample(len(classes), y=classes, random_state=seed, temperature=temperature)
+        for temperature in TEMPERATURES
+        for seed in range(DRAWS)
+    ]
     figure, axes = new_grid(len(drawn), len(classes))
-    image_grid(axes, [[_shown(image) for image in row] for row in drawn], top=WHITE)
+    labels = [f"{temperature:g}" for temperature in TEMPERATURES for _ in range(DRAWS)]
+    image_grid(
+        axes, [[_shown(image) for image in row] for row in drawn], top=WHITE, row_labels=labels
+    )
     return figure
 
 
