@@ -1,6 +1,5 @@
 """Images through the estimators: fit, predict, refuse, sample, save, resume; and bad images."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,7 +7,11 @@ from sklearn.base import clone
 from diglm import HybridClassifier, HybridRegressor, load
 from diglm.bases import Normal, NormalMixture
 from diglm.data.images import ImageEncoder, as_images
-from diglm.flows import glow
+from diglm.estimators.settling import _features, with_base_of_classes
+from diglm.flows import Flow, glow, identity
+from diglm.heads import CategoricalHead
+from diglm.hybrid import Hybrid
+from diglm.types import Batch
 
 TINY = {"n_blocks": [1], "width": 4, "batch_size": 32, "n_epochs": 2, "random_state": 0}
 
@@ -78,7 +81,7 @@ def test_saved_models_answer_alike(fitted, tmp_path):
     np.testing.assert_array_equal(again.sample(2, random_state=0), fitted.sample(2, random_state=0))
 
 
-def test_the_base_has_a_normal_a_class_where_held_out_images_say_so():
+def test_a_base_of_classes_leaves_predictions_as_they_were():
     X, y = pictures(200)
     one = HybridClassifier(**TINY, base="normal", verbose=False).fit(X, y)
     chosen = HybridClassifier(**TINY, verbose=False).fit(X, y)
@@ -87,19 +90,28 @@ def test_the_base_has_a_normal_a_class_where_held_out_images_say_so():
     np.testing.assert_array_equal(chosen.predict_proba(X), one.predict_proba(X))
     new, _ = pictures(100, seed=6)
     assert np.mean(chosen.score_samples(new)) > np.mean(one.score_samples(new))
-    anyhow = np.random.default_rng(0).integers(0, 2, len(y))  # classes that no feature tells apart
-    guessed = HybridClassifier(**TINY, verbose=False).fit(X, anyhow)
-    assert isinstance(guessed.model_.flow.base, Normal)
 
 
-def test_the_fixed_places_of_scoring_know_nothing_of_the_fitted_base(fitted):
-    X, _ = pictures(200, seed=7)
-    model = fitted.model_
-    assert isinstance(model.flow.base, NormalMixture)
-    noise = np.random.default_rng(1).uniform(size=(64, *X.shape))
-    anywhere = [model.flow.forward_rows(jnp.asarray(X + u, jnp.float32))[1] for u in noise]
-    elsewhere = np.mean(np.asarray(anywhere, float))
-    assert np.mean(fitted.score_samples(X)) == pytest.approx(elsewhere, abs=0.5)
+@pytest.mark.parametrize(("apart", "kept"), [(0.0, Normal), (1.5, NormalMixture)])
+def test_a_base_of_classes_must_earn_its_place(apart, kept):
+    rng, dim = np.random.default_rng(0), 30
+    model = Hybrid(Flow(identity(dim), Normal(dim)), CategoricalHead(dim, 2))
+
+    def rows(n):
+        y = rng.integers(0, 2, n)
+        x = rng.normal(size=(n, dim))
+        x[:, 0] += apart * (2 * y - 1)
+        return Batch(x, y, np.ones(n, bool), np.ones(n))
+
+    settled = with_base_of_classes(model, rows(200), rows(200), always=False, seed=0)
+    assert isinstance(settled.flow.base, kept)
+
+
+def test_a_base_is_fitted_with_noise_of_its_own_in_every_image(fitted):
+    # Fitted at the places at which masses are looked at, it would make them seem larger.
+    same = np.repeat(pictures(1)[0], 50, axis=0)
+    ((_, zs),) = _features(fitted.model_, same, np.random.default_rng(0))
+    assert zs.shape == (50, 36) and np.all(np.std(zs, axis=0) > 1e-3)
 
 
 def test_floats_are_levels_and_densities_are_in_their_unit():
