@@ -10,7 +10,7 @@ from scipy import stats
 
 from diglm import HybridClassifier, HybridRegressor, load
 from diglm.heads import ConjugateHead
-from diglm.heads.mixed import fit_mixed
+from diglm.heads.mixed import _Problem, fit_mixed
 
 
 def grouped(n_groups=12, size=10, seed=0, slope=1.0):
@@ -242,3 +242,21 @@ def test_mistakes_with_groups_are_named():
         model.predict(X, groups=codes)
     assert not hasattr(model, "random_effects_")
     assert jnp.ndim(model.y_mean_) == 0
+
+
+def test_effects_that_explain_everything_leave_an_exact_likelihood():
+    # Where Lambda is huge, next to nothing is left of what the effects span.
+    x, codes, y = grouped(12, 10)
+    design = np.stack([x, np.ones_like(x)], axis=1)
+    root = np.array([[1e4, 0.0], [-3e3, 1e4]])
+    problem = _Problem("gaussian", design, design, codes, y, np.ones(len(y)), 12, None)
+    random = np.where(codes[:, None, None] == np.arange(12)[:, None], (design @ root)[:, None], 0.0)
+    basis, sizes, _ = np.linalg.svd(random.reshape(len(y), -1))
+    shrink = np.ones(len(y))
+    shrink[: len(sizes)] = 1 / np.sqrt(1 + sizes**2)
+    rest = (basis.T @ np.column_stack([design, y])) * shrink[:, None]
+    _, left, *_ = np.linalg.lstsq(rest[:, :2], rest[:, 2])
+    n = len(y) - 2
+    log_det = np.linalg.slogdet(rest[:, :2].T @ rest[:, :2])[1] - 2 * np.sum(np.log(shrink))
+    expected = log_det + n * (1 + np.log(2 * np.pi * left[0] / n))
+    assert problem.deviance(root) == pytest.approx(expected, rel=1e-6)

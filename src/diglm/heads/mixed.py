@@ -68,14 +68,18 @@ class MixedEffects(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Weighted products of random designs u, features p and responses r; with u, by group."""
+    r"""Weighted products of random designs u, features p and responses r; with u, by group.
 
-    uu: np.ndarray
+    What u spans in a group is kept apart from the rest, by its coordinates in an orthonormal basis:
+    $u = Q R$, $A = Q^T (p, r)$. For large $\Lambda$ next to nothing remains of what u spans; taken
+    as a difference of sums it would be nothing but rounding, and could be negative.
+    """
+
     up: np.ndarray
     ur: np.ndarray
-    pp: np.ndarray
-    pr: np.ndarray
-    rr: float
+    spans: np.ndarray  # R
+    inside: np.ndarray  # A
+    outside: np.ndarray  # products of (p, r) beyond what u spans
 
 
 class _Solution(NamedTuple):
@@ -238,39 +242,48 @@ class _Problem:
         return float(self.weights @ value - 0.5 * np.sum(b**2))
 
     def _add_up(self, weights: np.ndarray, response: np.ndarray) -> _Sums:
-        q, weighted = self.u.shape[1], self.phi * weights[:, None]
+        both = np.column_stack([self.phi, response])
 
         def grouped(columns: np.ndarray) -> np.ndarray:
-            out = np.zeros((self.n_groups, *columns.shape[1:]))
-            out[self.present] = np.add.reduceat(columns, self.starts, axis=0)
+            """Weighted products of u with `columns`."""
+            scaled = self.u * weights[:, None]
+            products = scaled[:, :, None] * columns[:, None, :]
+            out = np.zeros((self.n_groups, *products.shape[1:]))
+            out[self.present] = np.add.reduceat(products, self.starts, axis=0)
             return out
 
-        scaled = self.u * weights[:, None]
+        ub = grouped(both)
+        values, vectors = np.linalg.eigh(grouped(self.u))
+        spanned = values > len(both) * np.finfo(float).eps * values[:, -1:]
+        length = np.sqrt(np.where(spanned, values, 1.0))[..., None]
+        turned = np.where(spanned[..., None], np.swapaxes(vectors, 1, 2), 0.0)
+        inside = turned @ ub / length
+        nearest = np.swapaxes(turned, 1, 2) @ (inside / length)
+        beyond = both - np.einsum("nq,nqb->nb", self.u, nearest[self.codes])
         return _Sums(
-            np.stack([grouped(self.u * scaled[:, i, None]) for i in range(q)], axis=1),
-            np.stack([grouped(weighted * self.u[:, i, None]) for i in range(q)], axis=1),
-            grouped(scaled * response[:, None]),
-            self.phi.T @ weighted,
-            weighted.T @ response,
-            float(weights @ response**2),
+            ub[..., :-1],
+            ub[..., -1],
+            turned * length,
+            inside,
+            (beyond * weights[:, None]).T @ beyond,
         )
 
     def _solve(self, sums: _Sums, root: np.ndarray) -> _Solution:
-        eye = np.eye(root.shape[1])
-        inner = np.einsum("ji,gjk,kl->gil", root, sums.uu, root) + eye
-        up = np.einsum("ji,gjp->gip", root, sums.up)
-        ur = sums.ur @ root
-        precise = np.linalg.inv(inner)
-        carried = precise @ up
-        scale = np.maximum(np.diagonal(sums.pp), 1e-300)
-        shared = sums.pp - np.einsum("gip,giq->pq", up, carried) + RIDGE * np.diag(scale)
-        factor, log_det = inverse_factor(shared)
-        right = sums.pr - np.einsum("gip,gi->p", carried, ur)
+        eye, within = np.eye(root.shape[1]), sums.spans @ root
+        outer = np.linalg.cholesky(eye + within @ np.swapaxes(within, 1, 2))
+        shrunk = np.linalg.solve(outer, sums.inside)
+        products = sums.outside + np.einsum("gib,gic->bc", shrunk, shrunk)
+        right = products[:-1, -1]
+        shared = products[:-1, :-1]
+        scale = np.maximum(np.diagonal(shared), 1e-300)
+        factor, log_det = inverse_factor(shared + RIDGE * np.diag(scale))
         beta = factor.T @ (factor @ right)
-        b = np.einsum("gij,gj->gi", precise, ur) - carried @ beta
-        left = sums.rr - np.einsum("gi,gij,gj->", ur, precise, ur) - right @ beta
-        log_det += float(np.sum(np.linalg.slogdet(inner)[1]))
-        return _Solution(beta, b, factor, precise, carried, float(log_det), max(float(left), 0.0))
+        precise = np.linalg.inv(eye + np.swapaxes(within, 1, 2) @ within)
+        carried = precise @ np.einsum("ji,gjp->gip", root, sums.up)
+        b = np.einsum("gij,gj->gi", precise, sums.ur @ root) - carried @ beta
+        left = max(float(products[-1, -1] - right @ beta), 0.0)
+        log_det += 2 * float(np.sum(np.log(np.diagonal(outer, axis1=1, axis2=2))))
+        return _Solution(beta, b, factor, precise, carried, float(log_det), left)
 
 
 def _derivatives(
