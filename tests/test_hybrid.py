@@ -111,6 +111,22 @@ def test_a_mixture_is_the_sum_of_its_components():
         NormalMixture(means, np.ones(3))
 
 
+def test_a_mixture_may_have_a_covariance():
+    means, weights = np.array([[2.0, 0.0], [-1.0, 3.0]]), np.array([1.0, 3.0])
+    covariance = np.array([[2.0, 1.2], [1.2, 1.0]])
+    whitening = np.linalg.inv(np.linalg.cholesky(covariance))
+    base, z = NormalMixture(means, weights, whitening), np.array([1.5, 0.4])
+    for temperature in (1.0, 0.5):
+        cooled = base.cooled(temperature)
+        parts = [stats.multivariate_normal(m, temperature**2 * covariance).pdf(z) for m in means]
+        assert np.isclose(cooled.log_prob(jnp.asarray(z)), np.log(parts @ weights / 4))
+        drawn = np.asarray(cooled.sample(jax.random.key(0), 40_000))
+        between = 0.25 * 0.75 * np.outer(means[0] - means[1], means[0] - means[1])
+        assert np.allclose(np.cov(drawn.T), temperature**2 * covariance + between, atol=0.1)
+    with pytest.raises(ValueError, match=r"whitening of shape \(2, 2\); got \(3, 3\)"):
+        NormalMixture(means, weights, np.eye(3))
+
+
 def test_cooling_multiplies_the_spread_around_each_mean():
     means, weights = np.array([[2.0, 0.0], [-1.0, 3.0]]), np.array([1.0, 3.0])
     cool = NormalMixture(means, weights).cooled(0.5)
@@ -123,7 +139,14 @@ def test_cooling_multiplies_the_spread_around_each_mean():
     assert Normal(3, 4.0).cooled(0.5) == Normal(3, 1.0)
 
 
-@pytest.mark.parametrize("base", [Normal(4), NormalMixture(np.eye(4), np.ones(4))])
+@pytest.mark.parametrize(
+    "base",
+    [
+        Normal(4),
+        NormalMixture(np.eye(4), np.ones(4)),
+        NormalMixture(np.eye(4), np.ones(4), 1e3 * np.tri(4)),
+    ],
+)
 @pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
 def test_far_out_features_keep_a_finite_log_density(base, dtype):
     base = jax.tree.map(lambda leaf: leaf.astype(dtype), base)

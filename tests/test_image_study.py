@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from diglm.data.image_sets import Labelled
 from diglm.experiments import image_figures, image_recipes, image_study
@@ -68,6 +69,16 @@ def test_borrowed_images_are_learned_and_not_judged(monkeypatch):
     train, test = image_study._parts(replace(STUDY, borrowed=45), None)
     assert len(train.y) == 45 and len(test.y) == 15
     np.testing.assert_array_equal(np.concatenate([train.x, test.x]), squares("squares").x)
+
+
+def test_epochs_are_planned_once(ran, tmp_path):
+    folder, _ = ran
+    result = json.loads((folder / "squares_1.json").read_text())
+    assert result["config"]["n_epochs"] == 1 and result["config"]["minutes"] == 0.0
+    arguments = STUDY, 1.0, tmp_path / "run", squares("squares"), 9.0
+    first = image_study._plan(*arguments, 7, Console(stderr=True))
+    assert first == {"n_epochs": 7, "minutes": None}
+    assert image_study._plan(*arguments, None, Console(stderr=True)) == first
 
 
 def test_figures_are_drawn(ran):

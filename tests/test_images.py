@@ -107,6 +107,25 @@ def test_a_base_of_classes_must_earn_its_place(apart, kept):
     assert isinstance(settled.flow.base, kept)
 
 
+def test_a_base_of_classes_knows_which_features_vary_together():
+    rng, dim = np.random.default_rng(1), 6
+    mixing = np.linalg.cholesky(0.5 * np.eye(dim) + 0.5)
+    model = Hybrid(Flow(identity(dim), Normal(dim)), CategoricalHead(dim, 2))
+
+    def rows(n):
+        y = rng.integers(0, 2, n)
+        x = rng.normal(size=(n, dim)) @ mixing.T + y[:, None]
+        return Batch(x, y, np.ones(n, bool), rng.uniform(0.5, 1.5, n))
+
+    base = with_base_of_classes(model, rows(9_000), rows(500), always=False, seed=0).flow.base
+    covariance = np.linalg.inv(np.asarray(base.whitening.T @ base.whitening))
+    np.testing.assert_allclose(covariance, mixing @ mixing.T, atol=0.06)
+    np.testing.assert_allclose(base.means, [[0] * dim, [1] * dim], atol=0.08)
+
+    few = with_base_of_classes(model, rows(9_000), rows(0), always=True, seed=0).flow.base
+    assert few.whitening is None  # nothing held out says that it helps
+
+
 def test_a_base_is_fitted_with_noise_of_its_own_in_every_image(fitted):
     # Fitted at the places at which masses are looked at, it would make them seem larger.
     same = np.repeat(pictures(1)[0], 50, axis=0)

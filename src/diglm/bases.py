@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from diglm.types import Key, Scalar, clamp
@@ -59,23 +60,28 @@ class Normal(AbstractBase):
 
 
 class NormalMixture(AbstractBase):
-    r"""$p_z = \sum_k \pi_k\, \mathcal N(\mu_k, v I)$ with given means and weights.
+    r"""$p_z = \sum_k \pi_k\, \mathcal N(\mu_k, \Sigma)$ with given means, weights and covariance.
 
     A head of classes wants features of one class far from those of another, a single normal wants
     them all around zero: what is drawn from it then lies between the classes. With a component for
-    each class, draws look like the data.
+    each class, draws look like the data. $\Sigma$ holds what couplings leave behind: features of
+    neighbouring pixels, which never met as channels, still depend on each other.
 
-    Written as $\log p_z(z) = \log \mathcal N(z; 0, vI) + \log \sum_k \pi_k
-    \exp((\mu_k^\top z - |\mu_k|^2 / 2) / v)$: one product, and no difference of large squares.
+    With $\Sigma = v (W^\top W)^{-1}$, $u = W z$ and $m_k = W \mu_k$,
+    $$\log p_z(z) = \log \mathcal N(u; 0, vI) + \log|W| + \log \sum_k \pi_k
+    \exp((m_k^\top u - |m_k|^2 / 2) / v),$$
+    which takes no difference of large squares.
 
     Args:
         means: of the components.
         weights: of the components; they need not sum to one.
-        variance: v, of every component in every direction.
+        whitening: W, lower triangular with a positive diagonal; None for the identity.
+        variance: v.
     """
 
     means: Float[Array, "components dim"]
     logits: Float[Array, " components"]
+    whitening: Float[Array, "dim dim"] | None
     shape: tuple[int, ...] = eqx.field(static=True)
     variance: float = eqx.field(static=True)
 
@@ -83,6 +89,7 @@ class NormalMixture(AbstractBase):
         self,
         means: Float[Array | np.ndarray, "components dim"],
         weights: Float[Array | np.ndarray, "..."],
+        whitening: Float[Array | np.ndarray, "..."] | None = None,
         variance: float = 1.0,
     ):
         if len(means) != len(weights):
@@ -92,17 +99,32 @@ class NormalMixture(AbstractBase):
             )
         self.means, self.logits = jnp.asarray(means), jnp.log(jnp.asarray(weights))
         self.shape, self.variance = (self.means.shape[1],), float(variance)
+        self.whitening = None if whitening is None else jnp.asarray(whitening)
+        if self.whitening is not None and self.whitening.shape != self.shape * 2:
+            raise ValueError(
+                f"NormalMixture of {self.shape[0]} features needs a whitening of shape "
+                f"{self.shape * 2}; got {self.whitening.shape}."
+            )
 
     def log_prob(self, z: Float[Array, "..."]) -> Scalar:
-        tilts = self.means @ clamp(z, -1e15, 1e15) - 0.5 * jnp.sum(jnp.square(self.means), axis=1)
+        u, means, log_det = clamp(z, -1e15, 1e15), self.means, 0.0
+        if self.whitening is not None:
+            u, means = self.whitening @ u, means @ self.whitening.T
+            log_det = jnp.sum(jnp.log(jnp.diagonal(self.whitening)))
+        u = clamp(u, -1e15, 1e15)
+        tilts = means @ u - 0.5 * jnp.sum(jnp.square(means), axis=1)
         mixed = jax.nn.logsumexp(jax.nn.log_softmax(self.logits) + tilts / self.variance)
-        return mixed + Normal(self.shape, self.variance).log_prob(z)
+        return mixed + Normal(self.shape, self.variance).log_prob(u) + log_det
 
     def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
         key_which, key_where = jax.random.split(key)
         which = jax.random.categorical(key_which, self.logits, shape=(n,))
         noise = jax.random.normal(key_where, (n, *self.shape), self.means.dtype)
+        if self.whitening is not None:
+            noise = solve_triangular(self.whitening, noise.T, lower=True).T
         return self.means[which] + math.sqrt(self.variance) * noise
 
     def cooled(self, temperature: float) -> "NormalMixture":
-        return NormalMixture(self.means, jnp.exp(self.logits), self.variance * temperature**2)
+        return NormalMixture(
+            self.means, jnp.exp(self.logits), self.whitening, self.variance * temperature**2
+        )

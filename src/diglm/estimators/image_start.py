@@ -42,6 +42,7 @@ AUTOMATIC = {
 }
 LEVELS_TO_FACTOR = 3  # channels grow fourfold a level, and a third one would cost most of all
 STARTING_WEIGHTS = {"grey": 1.0, "colour": 10.0}
+MARGINS = {"grey": 1e-6, "colour": 0.05}  # of the logit; drawings are black and white to the end
 STEPS = 12_000  # of training, where the number of epochs is not given
 
 
@@ -122,8 +123,12 @@ def _emphasis(weight: float, shape: tuple[int, int, int]) -> float:
     Classes pull harder than the density. Where they are slow to learn they keep it from taking
     shape: at 1/D from the start, SVHN's stays for long that of hardly more than a linear flow.
     """
-    least = STARTING_WEIGHTS["grey" if shape[2] == 1 else "colour"]
+    least = STARTING_WEIGHTS[_kind(shape)]
     return max(1.0, least / weight) if weight > 0.0 else 1.0
+
+
+def _kind(shape: tuple[int, int, int]) -> str:
+    return "grey" if shape[2] == 1 else "colour"
 
 
 def _translation(pixels: Any, shape: tuple[int, int, int]) -> Translate | None:
@@ -160,6 +165,7 @@ def _bijection(
         width=chosen["width"],
         depth=chosen["depth"],
         factor_out=levels >= LEVELS_TO_FACTOR,
+        alpha=MARGINS[_kind(shape)],
         unroll=most if n_rows >= MANY_IMAGES else 1,
         key=jax.random.key(seed),
     )

@@ -22,6 +22,7 @@ from diglm.hybrid import Hybrid
 from diglm.types import Key
 
 PROPOSALS = 16_384
+MOST_PROPOSED = 2**24  # numbers held at a time
 MOST_ROUNDS = 2_000
 SLICE_STEPS = 100
 STRAIGHT = 1e-3  # sine of an angle below which two directions lie on one line
@@ -79,20 +80,21 @@ def _conditioned(head: GLMHead, ys: Array, variance: float, key: Key) -> Array:
 
 
 @eqx.filter_jit
-def _propose(head: Any, y: Array, base: AbstractBase, key: Key):
+def _propose(head: Any, y: Array, base: AbstractBase, n: int, key: Key):
     key_z, key_u = jax.random.split(key)
-    z = base.sample(key_z, PROPOSALS).reshape(PROPOSALS, -1)
+    z = base.sample(key_z, n).reshape(n, -1)
     log_keep = jax.vmap(lambda row: head(row).log_prob(y))(z) - head.log_prob_bound(y)
-    return z, jnp.log(jax.random.uniform(key_u, (PROPOSALS,))) < log_keep
+    return z, jnp.log(jax.random.uniform(key_u, (n,))) < log_keep
 
 
 def _by_rejection(head: Any, ys: np.ndarray, base: AbstractBase, key: Key):
-    drawn = np.zeros((len(ys), math.prod(base.shape)))
+    dim = math.prod(base.shape)
+    drawn, n = np.zeros((len(ys), dim)), max(1, min(PROPOSALS, MOST_PROPOSED // dim))
     for value in np.unique(ys):
         places, found = np.flatnonzero(ys == value), 0
         for turn in range(MOST_ROUNDS):
             key, key_turn = jax.random.split(key)
-            z, kept = _propose(head, jnp.asarray(value), base, key_turn)
+            z, kept = _propose(head, jnp.asarray(value), base, n, key_turn)
             fresh = np.asarray(z)[np.asarray(kept)][: len(places) - found]
             drawn[places[found : found + len(fresh)]] = fresh
             found += len(fresh)
@@ -101,7 +103,7 @@ def _by_rejection(head: Any, ys: np.ndarray, base: AbstractBase, key: Key):
             if turn == MOST_ROUNDS - 1:
                 raise ValueError(
                     f"y = {value} is too rare to draw from: {found} of {len(places)} draws after "
-                    f"{MOST_ROUNDS * PROPOSALS:,} proposals. Ask for fewer, or for a likelier y."
+                    f"{MOST_ROUNDS * n:,} proposals. Ask for fewer, or for a likelier y."
                 )
     return drawn
 

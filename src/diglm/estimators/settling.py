@@ -1,6 +1,6 @@
 """After training: the base fitted to the features, the head to the labels, and calibrated."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy import linalg
 
 from diglm.bases import AbstractBase, NormalMixture
 from diglm.estimators import engine
@@ -22,7 +23,10 @@ from diglm.heads.evidence import Levels, Statistics, best_levels
 from diglm.hybrid import Hybrid
 from diglm.types import Batch
 
-ROWS_FOR_MEANS = 10_000
+FEWEST_FOR_BASE = 10_000  # rows that the base is fitted to, where there are as many
+ROWS_A_FEATURE = 20  # and more, for a covariance
+MOST_WHITENED = 4_096  # features; the covariance of more is taken as it was in training
+SHRINKAGES = (0.02, 0.1, 0.3)  # of covariances towards their diagonals, tried in turn
 PIECE = 1_024  # rows whose features are held at a time
 
 
@@ -32,34 +36,74 @@ def with_base_of_classes(
     """The base replaced by a normal for each class, around the mean of its features.
 
     Training draws features of the classes apart, which one normal around zero does not expect: what
-    is drawn from it lies between the classes. Where the features are is known in closed form once
-    training is done, and p(y|x) does not depend on it. Unless `always`, the new base is taken only
-    if it makes the held-out rows more probable, which with few rows and many features it may not.
+    is drawn from it lies between the classes. And it leaves features of neighbouring pixels
+    dependent. Where the features are and how they vary together is known in closed form once
+    training is done, and p(y|x) does not depend on it. The held-out rows decide whether the
+    covariance helps, how far it is shrunk, and unless `always` whether the new base is taken at
+    all, which with few rows and many features it may not be.
     """
     rng = np.random.default_rng(seed)
+    totals, means, covariance = _moments(model, train, rng)
+    real = jnp.result_type(float)
+    means, totals = means.astype(real), totals.astype(real)
+    bases = [NormalMixture(means, totals)]
+    if covariance is not None:
+        for shrinkage in SHRINKAGES:
+            whitening = _whitening(covariance, shrinkage).astype(real)
+            bases.append(NormalMixture(means, totals, whitening))
+    gains = _gains(model, bases, held_out, rng)
+    best = int(np.argmax(gains))
+    if not always and gains[best] <= 0:
+        return model
+    return eqx.tree_at(lambda m: m.flow.base, model, bases[best])
+
+
+def _moments(
+    model: Hybrid, train: Batch, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Weights and means of the classes' features, and the covariance around the means."""
+    dim = model.flow.base.shape[0]
     counted = known_weights(train)
     known = np.flatnonzero(counted > 0)
-    picked = known[np.linspace(0, len(known) - 1, min(len(known), ROWS_FOR_MEANS)).astype(int)]
+    most = max(FEWEST_FOR_BASE, ROWS_A_FEATURE * dim if dim <= MOST_WHITENED else 0)
+    picked = known[np.linspace(0, len(known) - 1, min(len(known), most)).astype(int)]
+    weights = counted[picked]
     classes, of_class = np.unique(np.asarray(train.y)[picked], return_inverse=True)
-    shares = counted[picked] * (of_class == np.arange(len(classes))[:, None])
-    sums = 0.0
+    shares = weights * (of_class == np.arange(len(classes))[:, None])
+    sums, squares = np.zeros((len(classes), dim)), None
+    if dim <= MOST_WHITENED:
+        squares = np.zeros((dim, dim))
     for rows, zs in _features(model, np.asarray(train.x)[picked], rng):
-        sums = sums + shares[:, rows] @ zs.astype(float)
+        sums += shares[:, rows] @ zs
+        if squares is not None:
+            squares += (zs * weights[rows, None].astype(zs.dtype)).T @ zs
     totals = np.sum(shares, axis=1)
-    real = jnp.result_type(float)
-    base = NormalMixture((sums / totals[:, None]).astype(real), totals.astype(real))
-    if not always and _gain(model, base, held_out, rng) <= 0:
-        return model
-    return eqx.tree_at(lambda m: m.flow.base, model, base)
+    means = sums / totals[:, None]
+    if squares is not None:
+        squares = (squares - (means * totals[:, None]).T @ means) / np.sum(totals)
+    return totals, means, squares
 
 
-def _gain(model: Hybrid, base: AbstractBase, held_out: Batch, rng: np.random.Generator) -> float:
-    """By how much another base raises log p(x) of the held-out rows, in all."""
-    weights, gain = np.asarray(held_out.weight, float), 0.0
+def _whitening(covariance: np.ndarray, shrinkage: float) -> np.ndarray:
+    r"""Lower triangular W with $W^\top W = \Sigma^{-1}$, the covariance shrunk to its diagonal."""
+    variances = np.diagonal(covariance)
+    variances = np.maximum(variances, 1e-6 * np.mean(variances) + 1e-12)
+    shrunk = (1 - shrinkage) * covariance
+    np.fill_diagonal(shrunk, variances)
+    eye = np.eye(len(variances))
+    return linalg.solve_triangular(linalg.cholesky(shrunk, lower=True), eye, lower=True)
+
+
+def _gains(
+    model: Hybrid, bases: Sequence[AbstractBase], held_out: Batch, rng: np.random.Generator
+) -> np.ndarray:
+    """By how much each of other bases raises log p(x) of the held-out rows, in all."""
+    weights, gains = np.asarray(held_out.weight, float), np.zeros(len(bases))
     for rows, zs in _features(model, np.asarray(held_out.x), rng):
-        gains = _log_ratio(base, model.flow.base, jnp.asarray(zs))
-        gain += float(weights[rows] @ np.asarray(gains, float))
-    return gain
+        for i, base in enumerate(bases):
+            ratios = _log_ratio(base, model.flow.base, jnp.asarray(zs))
+            gains[i] += weights[rows] @ np.asarray(ratios, float)
+    return gains
 
 
 @eqx.filter_jit

@@ -6,7 +6,6 @@ over. Training is kept in a folder of its own and goes on from there when it is 
 
 import argparse
 import json
-import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from diglm.report.results import write_result
 from diglm.selective import auroc
 from diglm.training.devices import use_every_core
 
-PACE_STEPS, PACE_EPOCHS = 100, 2
+PACE_STEPS, PACE_EPOCHS = 200, 2  # images enough for the program that the whole set is given
 VALIDATION_IMAGES = 2_000
 
 
@@ -58,9 +57,13 @@ def run(
     kept: Path,
     minutes: float,
     weights: tuple[float, ...],
+    n_epochs: int | None = None,
     data_dir: str | None = None,
 ) -> None:
-    """Train and judge a model for each weight; results, models and figures are written to files."""
+    """Train and judge a model for each weight; results, models and figures are written to files.
+
+    Training takes `n_epochs`, or as many as fit into `minutes`.
+    """
     console = Console(stderr=True)
     train, test = _parts(study, data_dir)
     strange = {name: load_images(name, "test", data_dir) for name in study.strange}
@@ -71,14 +74,14 @@ def run(
             console.print(f"{path} is there; delete it to run lambda = {weight:g}/D again")
             continue
         folder = kept / stem
-        n_epochs = _planned_epochs(study, weight, folder, train, minutes, console)
-        model = _classifier(study, weight, n_epochs, len(train.y))
-        console.print(f"lambda = {weight:g}/D: {n_epochs} epochs; kept in {folder}")
+        plan = _plan(study, weight, folder, train, minutes, n_epochs, console)
+        model = _classifier(study, weight, plan["n_epochs"], len(train.y))
+        console.print(f"lambda = {weight:g}/D: {plan['n_epochs']} epochs; kept in {folder}")
         model.fit(train.x, train.y, checkpoint=folder / "states")
         model.save(folder / "model.safetensors")
         seconds = model.history_[-1]["seconds"]
         metrics = judge(model, train, test, strange)
-        config = asdict(study) | {"weight": weight, "n_epochs": n_epochs, "minutes": minutes}
+        config = asdict(study) | {"weight": weight} | plan
         write_result(path, config=config, seed=study.seed, seconds=seconds, metrics=metrics)
         console.print(json.dumps(metrics, indent=2))
         if weight == study.shown:
@@ -192,27 +195,30 @@ def _classifier(study: ImageStudy, weight: float, n_epochs: int, n_images: int) 
     )
 
 
-def _planned_epochs(
+def _plan(
     study: ImageStudy,
     weight: float,
     folder: Path,
     train: Labelled,
     minutes: float,
+    n_epochs: int | None,
     console: Console,
-) -> int:
-    """How many epochs fit into the budget, measured once and noted, so that a run can go on."""
+) -> dict[str, Any]:
+    """Epochs, and the minutes they are to fit into, noted once so that a run can go on."""
     note = folder / "plan.json"
     if note.exists():
-        return int(json.loads(note.read_text())["n_epochs"])
-    console.print("measuring the pace of training")
-    n = PACE_STEPS * study.settings.get("batch_size", 64) + VALIDATION_IMAGES
-    few = _classifier(study, weight, PACE_EPOCHS, n).fit(train.x[:n], train.y[:n])
-    seconds = few.history_[-1]["seconds"] - few.history_[-2]["seconds"]
-    an_epoch = seconds * len(train.y) / (n - VALIDATION_IMAGES)
-    n_epochs = max(1, int(60 * minutes / an_epoch))
+        return json.loads(note.read_text())
+    plan = {"n_epochs": n_epochs, "minutes": None}
+    if n_epochs is None:
+        console.print("measuring the pace of training")
+        n = PACE_STEPS * study.settings.get("batch_size", 64) + VALIDATION_IMAGES
+        few = _classifier(study, weight, PACE_EPOCHS, n).fit(train.x[:n], train.y[:n])
+        seconds = few.history_[-1]["seconds"] - few.history_[-2]["seconds"]
+        an_epoch = seconds * len(train.y) / (n - VALIDATION_IMAGES)
+        plan = {"n_epochs": max(1, int(60 * minutes / an_epoch)), "minutes": minutes}
     folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps({"n_epochs": n_epochs, "minutes": minutes, "when": time.ctime()}))
-    return n_epochs
+    note.write_text(json.dumps(plan))
+    return plan
 
 
 def command_line(study: ImageStudy, about: str) -> None:
@@ -221,6 +227,7 @@ def command_line(study: ImageStudy, about: str) -> None:
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of results")
     parser.add_argument("--kept", type=Path, default=Path("runs"), help="folder of unfinished runs")
     parser.add_argument("--minutes", type=float, default=study.minutes, help="for each lambda")
+    parser.add_argument("--epochs", type=int, default=None, help="instead of minutes")
     parser.add_argument("--weights", type=float, nargs="+", default=list(study.weights))
     parser.add_argument("--data-dir", default=None, help="where the images are, else DIGLM_DATA")
     options = parser.parse_args()
@@ -231,5 +238,6 @@ def command_line(study: ImageStudy, about: str) -> None:
         kept=options.kept,
         minutes=options.minutes,
         weights=tuple(options.weights),
+        n_epochs=options.epochs,
         data_dir=options.data_dir,
     )
