@@ -260,3 +260,14 @@ def test_effects_that_explain_everything_leave_an_exact_likelihood():
     log_det = np.linalg.slogdet(rest[:, :2].T @ rest[:, :2])[1] - 2 * np.sum(np.log(shrink))
     expected = log_det + n * (1 + np.log(2 * np.pi * left[0] / n))
     assert problem.deviance(root) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_deviance_does_not_depend_on_what_was_asked_before():
+    rng = np.random.default_rng(0)
+    codes, ones = np.repeat(np.arange(20), 15), np.ones((300, 1))
+    ys = (rng.random(300) < 0.3 + 0.4 * (codes % 2)).astype(float)
+    problem = _Problem("binary", ones, ones, codes, ys, np.ones(300), 20, None)
+    first = problem.deviance(np.array([[1.0]]))
+    for near in (2.0, 1.001, 1.0 + 1e-5):  # modes so near that one step seems to be enough
+        problem.deviance(np.array([[near]]))
+        assert problem.deviance(np.array([[1.0]])) == pytest.approx(first, abs=1e-9)

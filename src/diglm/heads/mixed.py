@@ -23,6 +23,7 @@ from scipy.special import expit, gammaln
 from diglm.heads.evidence import LOG_2PI, inverse_factor
 
 RIDGE = 1e-10  # of the shared weights' information: columns that repeat others do no harm
+SETTLED = 1e-12  # relative gain below which a mode is found
 MOST_POLISHED = 6
 
 
@@ -143,12 +144,13 @@ def fit_mixed(
     )
     best = found.x
     if len(start) <= MOST_POLISHED:  # differences of the deviance leave the last digits open
+        least = 10 * SETTLED * (abs(found.fun) + 1)  # closer, the deviance itself is not known
         polished: Any = optimize.minimize(
             loss,
             best,
             method="Nelder-Mead",
             bounds=bounds,
-            options={"xatol": 1e-7, "fatol": 1e-10, "maxiter": 2000},
+            options={"xatol": 1e-7, "fatol": least, "maxiter": 2000},
         )
         best = polished.x if polished.fun <= found.fun else best
     return problem.effects(root(best))
@@ -212,13 +214,16 @@ class _Problem:
         """The solution at Lambda; for classes and counts by reweighting until it stands still."""
         if self.sums is not None:
             return self._solve(self.sums, root), self.sums, 0.0
-        joint = self._joint(self.beta, self.b, root)
+        joint, gained = self._joint(self.beta, self.b, root), math.inf
         for _ in range(50):
             eta = self._eta(self.beta, self.b, root)
             _, slope, curve = _derivatives(self.kind, eta, self.ys)
             curve = np.maximum(curve, 1e-8)
             sums = self._add_up(self.weights * curve, eta + slope / curve)
             solved = self._solve(sums, root)
+            # Only here: the determinant is that of the mode, not of the place before it.
+            if gained < SETTLED * (abs(joint) + 1):
+                break
             step = 1.0
             while True:
                 beta = self.beta + step * (solved.beta - self.beta)
@@ -228,8 +233,6 @@ class _Problem:
                     break
                 step *= 0.5
             self.beta, self.b, gained, joint = beta, b, new - joint, new
-            if gained < 1e-10 * (abs(joint) + 1):
-                break
         loglik = joint + 0.5 * np.sum(self.b**2)
         return solved, sums, loglik
 
