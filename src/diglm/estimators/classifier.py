@@ -34,8 +34,9 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
         flow: "auto" or "coupling" (affine couplings), "spline" (spline couplings), "planar",
             "linear", "identity", for images "glow", or a bijection.
         base: the density of features: "normal", or "mixture", after training, with a normal for
-            each class; "auto" is "normal" for tables, and for images the one of the two that makes
-            held-out images more probable. Predictions are the same with either.
+            each class and, up to 4,096 features, one covariance; "auto" is "normal" for tables, and
+            for images the one of the two that makes held-out images more probable. Predictions are
+            the same with either.
         n_blocks: couplings (or planar layers) in the flow; "auto" chooses.
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
