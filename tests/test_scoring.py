@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -368,10 +369,13 @@ def test_killed_workers_lose_and_double_no_row(
     require_answers(out, expected, frame[["id"]])
     assert ray.is_initialized()
 
+    idle = {thread.name for thread in threading.enumerate()}
     length = frame["length"].to_numpy().copy()
     length[1500] = np.inf
     frame.assign(length=length).to_parquet(table, row_group_size=GROUP_ROWS)
     with pytest.raises(RuntimeError, match="Rows 1400 to 2100 cannot be scored: ValueError: .*inf"):
         scoring.score_file(model, table, out, keep="id", engine="ray")
+    # A thread of Ray Data's that outlives Ray ends the process.
+    assert {thread.name for thread in threading.enumerate()} <= idle
     require_answers(out, expected, frame[["id"]])
     assert not (tmp_path / "answers.parquet.parts").exists()

@@ -14,9 +14,10 @@ each, never on accelerators, in the precision of the process that started them.
 import logging
 import os
 import shutil
+import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ MOST_TRIES = 4  # of a range: what ends its worker each time, such as want of me
 MOST_TASKS = 4096
 OBJECT_STORE = 128 << 20  # bytes; only numbers of ranges travel through it
 MODEL = "model.safetensors"
+STOPPED = "stopped"  # a file that tells workers to pass over what they have not begun
+RAYS_OWN = ("StreamingExecutor", "Prefetcher", "iter_threaded")  # names of Ray Data's threads
+MOST_SECONDS_TO_END = 30.0
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 
 
@@ -74,12 +78,18 @@ def score_file(
             "xla_flags": f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD}".strip(),
         }
         with row_counter(table.n_rows, verbose) as count, _running(ray, n_workers) as n:
-            for done in _map(ray, units, worker, min(n, len(units))):
-                if done["error"]:
-                    raise RuntimeError(
-                        f"Rows {done['start']} to {done['stop']} cannot be scored: {done['error']}"
-                    )
-                count(done["stop"] - done["start"])
+            # Ray ends the process if its threads outlive it: all is taken in before an error is
+            # raised, and units that have not begun are passed over.
+            failed = None
+            with closing(_map(ray, units, worker, min(n, len(units)))) as answers:
+                for done in answers:
+                    if done["error"] and failed is None:
+                        failed = done
+                        (parts / STOPPED).touch()
+                    count(done["stop"] - done["start"])
+        if failed is not None:
+            rows = f"Rows {failed['start']} to {failed['stop']}"
+            raise RuntimeError(f"{rows} cannot be scored: {failed['error']}")
         _join(parts, units, out)
     finally:
         shutil.rmtree(parts, ignore_errors=True)
@@ -122,6 +132,8 @@ class UnitScorer:
 
     def __call__(self, unit: dict[str, Any]) -> dict[str, Any]:
         """Score a range; `error` of the result is empty if all went well."""
+        if (self.parts / STOPPED).exists():
+            return unit | {"error": ""}
         try:
             self._count_try(int(unit["unit"]))
             # Blocks of what the compiled loop holds are evaluated without a pool of threads.
@@ -155,13 +167,13 @@ class UnitScorer:
 
 def _map(
     ray: Any, units: list[dict[str, int]], worker: dict[str, Any], n_workers: int
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """The units as they come back from a pool of `UnitScorer`s."""
     context = ray.data.DataContext.get_current()
     settings = {"enable_progress_bars": False, "print_on_execution_start": False}
     before = {name: getattr(context, name) for name in settings}
     logger = logging.getLogger("ray.data")
-    level = logger.level
+    level, others = logger.level, set(threading.enumerate())
     try:
         for name, value in settings.items():
             setattr(context, name, value)
@@ -175,6 +187,9 @@ def _map(
         )
         yield from scored.iter_rows()
     finally:
+        for thread in set(threading.enumerate()) - others:
+            if thread.name.startswith(RAYS_OWN):
+                thread.join(MOST_SECONDS_TO_END)
         logger.setLevel(level)
         for name, value in before.items():
             setattr(context, name, value)
@@ -231,7 +246,7 @@ def _part(parts: Path, unit: int) -> Path:
 
 def _empty_folder(folder: Path) -> Path:
     """A new folder in the place of what an interrupted run left; raises for anything else."""
-    own = ("part-", ".part-", "tries-", f".{MODEL}", MODEL, "_csv")
+    own = ("part-", ".part-", "tries-", f".{MODEL}", MODEL, "_csv", STOPPED)
     if folder.exists():
         strange = [item.name for item in folder.iterdir() if not item.name.startswith(own)]
         if strange:
