@@ -25,7 +25,7 @@ from diglm.types import Batch
 
 FEWEST_FOR_BASE = 10_000  # rows that the base is fitted to, where there are as many
 ROWS_A_FEATURE = 20  # and more, for a covariance
-MOST_WHITENED = 4_096  # features; the covariance of more is taken as it was in training
+MOST_WHITENED = 4_096  # features; the covariance of more would not fit, and stays the identity
 SHRINKAGES = (0.02, 0.1, 0.3)  # of covariances towards their diagonals, tried in turn
 PIECE = 1_024  # rows whose features are held at a time
 
