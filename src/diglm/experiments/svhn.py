@@ -15,7 +15,7 @@ STUDY = ImageStudy(
     weights=(1.0, 0.1, 10.0, 0.0),
     shown=1.0,
     minutes=140,
-    settings={"width": (48, 64, 96), "dropout": 0.0},
+    settings={"width": (48, 64, 96), "dropout": 0.0, "augment": 1},
 )
 
 if __name__ == "__main__":
