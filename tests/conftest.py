@@ -9,12 +9,11 @@ from pathlib import Path
 
 # Tests compile hundreds of small programs and run each once: compile quickly, run slowly. Emitting
 # fusions by LLVM alone, in one piece, takes less than half of the time that a tiny fit takes else.
-QUICK = (
-    "--xla_backend_optimization_level=0",
-    "--xla_cpu_use_fusion_emitters=false",
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
     "--xla_cpu_parallel_codegen_split_count=1",
 )
-os.environ.setdefault("XLA_FLAGS", " ".join(QUICK))
 
 import hypothesis
 import jax

@@ -1,4 +1,4 @@
-"""How loops of many small operations are compiled: for the least cost an operation on the CPU."""
+"""How programs are compiled: for the least time in all, that of compiling and that of running."""
 
 import functools
 from collections.abc import Callable
@@ -19,37 +19,64 @@ SMALL_OPERATIONS: dict[str, bool | str] = {
     "xla_cpu_experimental_ynn_fusion_type": "",
 }
 
+# Fused operations written straight to LLVM, not by way of MLIR, compile in half of the time. The
+# program is as fast at a few hundred rows a step and slower by a quarter at one hundred, which is
+# made good for by some 30,000 steps.
+SOON_COMPILED: dict[str, bool | str] = {"xla_cpu_use_fusion_emitters": False}
+MANY_STEPS = 30_000
+
 
 @functools.cache
-def known_options() -> dict[str, bool | str]:
-    """Those of `SMALL_OPERATIONS` that this version of XLA knows; they come and go."""
-    known = {}
-    for name, value in SMALL_OPERATIONS.items():
-        try:
-            jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
-        except Exception:  # an unknown option is no reason not to train
-            continue
-        known[name] = value
-    return known
+def _known(name: str, value: bool | str) -> bool:
+    """Whether this version of XLA knows the option; they come and go."""
+    try:
+        jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
+    except Exception:  # an unknown option is no reason not to train
+        return False
+    return True
+
+
+def _jit(function: Callable, options: dict[str, bool | str], **more: Any) -> Callable:
+    known = {name: value for name, value in options.items() if _known(name, value)}
+    if known:
+        more["compiler_options"] = known
+    return eqx.filter_jit(function, **more)
 
 
 def jit_loop(function: Function) -> Function:
     """`eqx.filter_jit` for training's loops; all arguments but the first are donated.
 
-    The first is a tuple whose first entry says, as `small`, whether the loop's operations are. The
-    others are large enough to be shared out to the cores, as XLA does by itself.
+    The first is a tuple whose first entry says, as `small`, whether the loop's operations are, and
+    as `brief`, whether there are few steps. Large operations are shared out to the cores, as XLA
+    does by itself.
 
     Compiling is set up at the first call: asking XLA for its options starts JAX, which several
     processes must not do before they have found one another.
     """
 
     @functools.cache
-    def compiled(small: bool) -> Callable:
-        options: dict[str, Any] = {"compiler_options": known_options()} if small else {}
-        return eqx.filter_jit(function, donate="all-except-first", **options)
+    def compiled(small: bool, brief: bool) -> Callable:
+        options = SMALL_OPERATIONS if small else {}
+        if small and brief:
+            options = options | SOON_COMPILED
+        return _jit(function, options, donate="all-except-first")
 
     @functools.wraps(function)
     def call(fixed: tuple[Any, ...], *args: Any) -> Any:
-        return compiled(fixed[0].small)(fixed, *args)
+        return compiled(fixed[0].small, fixed[0].brief)(fixed, *args)
+
+    return call  # type: ignore[return-value]
+
+
+def jit_once(function: Function) -> Function:
+    """`eqx.filter_jit` for programs that run once or twice, in less time than compiling takes."""
+
+    @functools.cache
+    def compiled() -> Callable:
+        return _jit(function, SOON_COMPILED)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return compiled()(*args)
 
     return call  # type: ignore[return-value]

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from diglm.compiling import jit_once
 from diglm.completion import fixed_offsets
 from diglm.data.tabular import TableEncoder
 from diglm.estimators import engine
@@ -219,7 +220,7 @@ def started(head: AbstractHead, rows: Batch) -> AbstractHead:
     return _start_head(head, jnp.asarray(rows.y), jnp.asarray(rows.weight))
 
 
-@eqx.filter_jit
+@jit_once
 def _start_head(head: Any, ys: jax.Array, weights: jax.Array) -> AbstractHead:
     return head.start(ys, weights)
 
@@ -257,7 +258,7 @@ def best_factor(head: AbstractHead, zs: np.ndarray, held_out: Batch) -> jax.Arra
     return _best_calibration(head, rows)
 
 
-@eqx.filter_jit
+@jit_once
 def _best_calibration(head: Any, rows: Batch) -> jax.Array:
     """The confidence that maximises held-out likelihood, shrunk towards no change."""
     grid = jnp.exp(jnp.linspace(-1.2, 1.2, 61)).astype(rows.x.dtype)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike, Float
 
+from diglm.compiling import jit_once
 from diglm.heads.glm import GLMHead
 from diglm.types import Scalar, partition
 
@@ -64,7 +65,7 @@ def fit_head(
     return _fit(head, zs, ys, weights, l2, *limits, warm_start)
 
 
-@eqx.filter_jit
+@jit_once
 def _fit(head, zs, ys, weights, l2, max_steps, tolerance, warm_start):
     used = weights > 0
     # A row that does not count may hold NaN, which would survive being multiplied by zero.

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
-from diglm.compiling import jit_loop
+from diglm.compiling import MANY_STEPS, jit_loop
 from diglm.objectives.joint import JointObjective, Terms
 from diglm.rows import DEVICES, n_parts, sum_over_devices
 from diglm.training.settings import Schedule
@@ -103,6 +104,11 @@ class Shared(NamedTuple):
     def small(self) -> bool:
         """Whether a step's operations are small, or several devices keep the cores busy."""
         return self.mesh is not None or len(self.model.flow.bijection.in_shape) == 1
+
+    @property
+    def brief(self) -> bool:
+        """Whether there are so few steps that they should not wait long for their program."""
+        return bool(np.max(np.asarray(self.schedule.total_steps)) < MANY_STEPS)
 
 
 @jit_loop

@@ -52,6 +52,11 @@ class Common(NamedTuple):
         """Whether a step's operations are small."""
         return self.shared.small
 
+    @property
+    def brief(self) -> bool:
+        """Whether there are few steps."""
+        return self.shared.brief
+
 
 class Turn(NamedTuple):
     """What all models read in one epoch: the order of the rows, how many steps, the noise."""

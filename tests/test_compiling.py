@@ -1,0 +1,36 @@
+"""Ways of compiling change how long programs take, never what they answer."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diglm import HybridRegressor, compiling
+from diglm.compiling import jit_once
+from diglm.training import step
+
+
+def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
+    monkeypatch.setattr(compiling, "SOON_COMPILED", {"xla_of_another_year": True})
+    assert float(jit_once(lambda x: x + 1)(jnp.asarray(1.0))) == 2.0
+
+
+def test_what_runs_once_may_be_called_again_with_other_shapes():
+    total = jit_once(lambda xs, scale: scale * jnp.sum(xs))
+    for n in (2, 3):
+        assert float(total(jnp.ones(n), jnp.asarray(2.0))) == 2.0 * n
+
+
+@pytest.mark.parametrize("many, brief", [(0, False), (1e9, True)])
+def test_few_steps_and_many_give_one_model(monkeypatch, many, brief):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(120, 2))
+    y = X[:, 0] + 0.1 * random.normal(size=120)
+    settings = dict(n_blocks=1, width=4, depth=1, n_epochs=3, batch_size=32, verbose=False)
+    expected = HybridRegressor(random_state=0, **settings).fit(X, y)
+    monkeypatch.setattr(step, "MANY_STEPS", many)
+    asked = []
+    kept = step.Shared.brief.fget
+    monkeypatch.setattr(step.Shared, "brief", property(lambda s: asked.append(kept(s)) or kept(s)))
+    model = HybridRegressor(random_state=0, **settings).fit(X, y)
+    assert asked and set(asked) == {brief}
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
