@@ -19,7 +19,7 @@ demo: $(STAMP)  ## train on handwritten digits, refuse foreign ones; answers in 
 	$(BIN)/python -m diglm.experiments.digits --out demo
 
 test: $(STAMP)  ## the whole test suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(STAMP)  ## style, layers and types
 	$(BIN)/ruff check .
