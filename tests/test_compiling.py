@@ -4,9 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diglm import HybridRegressor, compiling
+from diglm import Flow, Hybrid, HybridRegressor, compiling, flows
 from diglm.compiling import jit_once
+from diglm.heads import make_head
+from diglm.objectives import JointObjective
 from diglm.training import step
+from diglm.training.settings import Schedule, Settings
 
 
 def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
@@ -34,3 +37,12 @@ def test_few_steps_and_many_give_one_model(monkeypatch, many, brief):
     model = HybridRegressor(random_state=0, **settings).fit(X, y)
     assert asked and set(asked) == {brief}
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+
+
+def test_images_never_train_with_what_was_measured_on_tables(key):
+    schedule = Schedule.of(Settings(), 10)
+    table = Hybrid(Flow(flows.linear(3, key=key)), make_head("gaussian", 3))
+    image = flows.glow((4, 4, 1), n_blocks=1, width=4, key=key)
+    images = Hybrid(Flow(image), make_head("gaussian", 16))
+    assert step.Shared(table, JointObjective(), schedule).brief
+    assert not step.Shared(images, JointObjective(), schedule).brief

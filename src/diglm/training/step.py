@@ -107,8 +107,9 @@ class Shared(NamedTuple):
 
     @property
     def brief(self) -> bool:
-        """Whether there are so few steps that they should not wait long for their program."""
-        return bool(np.max(np.asarray(self.schedule.total_steps)) < MANY_STEPS)
+        """Whether rows of a table are given so few steps that their program should come soon."""
+        few = np.max(np.asarray(self.schedule.total_steps)) < MANY_STEPS
+        return bool(few) and len(self.model.flow.bijection.in_shape) == 1
 
 
 @jit_loop
