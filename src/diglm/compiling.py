@@ -20,8 +20,8 @@ SMALL_OPERATIONS: dict[str, bool | str] = {
 }
 
 # Fused operations written straight to LLVM, not by way of MLIR, compile sooner: an epoch by a
-# sixth, the fit of a head by half. Steps of tables are as fast at a few hundred rows and slower by a
-# quarter at one hundred, which outweighs it after some 30,000 of them. Not measured on images.
+# sixth, the fit of a head by half. Steps of tables are as fast at a few hundred rows and slower by
+# a quarter at one hundred, which outweighs it after some 30,000 of them. Not measured on images.
 SOON_COMPILED: dict[str, bool | str] = {"xla_cpu_use_fusion_emitters": False}
 MANY_STEPS = 30_000
 
