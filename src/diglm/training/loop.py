@@ -128,6 +128,11 @@ def fit(
         if reason is not None:
             result.stopped = reason
             break
+    return ended(result, model, state, started)
+
+
+def ended(result: FitResult, model: Any, state: State, started: float) -> FitResult:
+    """The result of a run that is over: the best weights in the model, steps and time counted."""
     if not np.isfinite(float(state.best_loss)):
         raise FloatingPointError(
             "Training never reached a finite loss, so there is no model to keep. "

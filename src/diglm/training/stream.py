@@ -18,6 +18,7 @@ from diglm.training.devices import Layout
 from diglm.training.loop import (
     FitResult,
     bucket,
+    ended,
     epoch_record,
     pad,
     stop_reason,
@@ -25,7 +26,7 @@ from diglm.training.loop import (
 )
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, Sums, end_epoch, restore, run_chunk
+from diglm.training.step import Shared, State, Sums, end_epoch, run_chunk
 from diglm.types import Batch, Key
 
 
@@ -130,16 +131,7 @@ def fit_stream(
                 raise SystemExit(128 + signal.SIGTERM)
         result.waited = chunks.waited
     result.stopped = result.stopped or "epochs"
-    state = layout.gather(state)
-    if not np.isfinite(float(state.best_loss)):
-        raise FloatingPointError(
-            "Training never reached a finite loss, so there is no model to keep. "
-            "Try a smaller learning_rate, or look for extreme values in the data."
-        )
-    result.model = restore(model, state.best, state.best_fixed)
-    result.skipped_steps = int(state.skipped)
-    result.seconds = time.perf_counter() - started
-    return result
+    return ended(result, model, layout.gather(state), started)
 
 
 def own_shards(n_shards: int, n_processes: int, process: int) -> list[int]:
