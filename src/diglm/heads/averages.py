@@ -11,6 +11,8 @@ of class $k$ with probability $E[\mathrm{softmax}_k]$. Its distribution function
 classes, so K-dimensional averages become integrals over a line.
 """
 
+from abc import abstractmethod
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,7 +87,32 @@ class AverageGaussian(AbstractResponse):
         return self.response.draw(key)
 
 
-class AverageBernoulli(AbstractResponse):
+class AbstractAverage(AbstractResponse):
+    """A response whose predictor is random: trained by the average of its log-likelihood.
+
+    All else is asked of `predictive`, the response with the predictor integrated out.
+    """
+
+    @abstractmethod
+    def predictive(self) -> AbstractResponse:
+        """The response with the predictor integrated out."""
+
+    @property
+    def mean(self) -> Float[Array, "..."]:
+        return self.predictive().mean
+
+    @property
+    def variance(self) -> Float[Array, "..."]:
+        return self.predictive().variance
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        return self.predictive().entropy()
+
+    def draw(self, key: Key) -> Array:
+        return self.predictive().draw(key)
+
+
+class AverageBernoulli(AbstractAverage):
     r"""$E[\log p(y \mid \eta)]$ for log-odds $\eta \sim N(\mu, v)$, by Gauss-Hermite quadrature."""
 
     logit: Float[Array, "*batch"]
@@ -97,26 +124,11 @@ class AverageBernoulli(AbstractResponse):
         return Bernoulli(etas).log_prob(y) @ weights
 
     def predictive(self) -> Bernoulli:
-        """The response with the predictor integrated out."""
         weights, etas = self._places()
         weights = jnp.broadcast_to(weights.reshape((1,) * self.logit.ndim + (-1,)), etas.shape)
         log_one = jax.nn.logsumexp(jax.nn.log_sigmoid(etas), axis=-1, b=weights)
         log_zero = jax.nn.logsumexp(jax.nn.log_sigmoid(-etas), axis=-1, b=weights)
         return Bernoulli(log_one - log_zero)
-
-    @property
-    def mean(self) -> Float[Array, "*batch"]:
-        return self.predictive().mean
-
-    @property
-    def variance(self) -> Float[Array, "*batch"]:
-        return self.predictive().variance
-
-    def entropy(self) -> Float[Array, "*batch"]:
-        return self.predictive().entropy()
-
-    def draw(self, key: Key) -> Array:
-        return self.predictive().draw(key)
 
     def _places(self) -> tuple[Array, Array]:
         weights, nodes = _rule(_NODES, _WEIGHTS, self.logit)
@@ -124,7 +136,7 @@ class AverageBernoulli(AbstractResponse):
         return weights, self.logit[..., None] + scale[..., None] * nodes
 
 
-class AverageCategorical(AbstractResponse):
+class AverageCategorical(AbstractAverage):
     r"""$\mu_y - E[\log\sum_k e^{\eta_k}]$ for independent $\eta_k \sim N(\mu_k, v_k)$."""
 
     logits: Float[Array, "*batch classes"]
@@ -138,26 +150,11 @@ class AverageCategorical(AbstractResponse):
         return chosen - expected
 
     def predictive(self) -> Categorical:
-        """The response with the predictors integrated out."""
         _, _, below, slope = self._largest()
         log_below = jnp.log(jnp.maximum(below, jnp.finfo(below.dtype).tiny))
         others = jnp.sum(log_below, axis=-1, keepdims=True) - log_below
         shares = jnp.sum(jnp.exp(others) * slope, axis=-2)
         return Categorical(jnp.log(jnp.maximum(shares, jnp.finfo(shares.dtype).tiny)))
-
-    @property
-    def mean(self) -> Float[Array, "*batch classes"]:
-        return self.predictive().mean
-
-    @property
-    def variance(self) -> Float[Array, "*batch classes"]:
-        return self.predictive().variance
-
-    def entropy(self) -> Float[Array, "*batch"]:
-        return self.predictive().entropy()
-
-    def draw(self, key: Key) -> Array:
-        return self.predictive().draw(key)
 
     def _largest(self) -> tuple[Array, Array, Array, Array]:
         """Places t on a line, their distance, P(eta_k + g_k < t) and its slope in t."""
@@ -177,7 +174,7 @@ class AverageCategorical(AbstractResponse):
         return line, (high - low) / (_LINE - 1), alive @ weights, (alive * hazard) @ weights
 
 
-class AveragePoisson(AbstractResponse):
+class AveragePoisson(AbstractAverage):
     r"""$y\mu - e^{\mu + v/2} - \log y!$ for a log-rate $\eta \sim N(\mu, v)$.
 
     Integrating the rate gives a Poisson-lognormal count; `predictive` is the negative binomial
@@ -194,23 +191,8 @@ class AveragePoisson(AbstractResponse):
         return at_mean - jnp.exp(limit(self.log_rate)) * jnp.expm1(half)
 
     def predictive(self) -> NegativeBinomial:
-        """The response with the predictor integrated out."""
         spread = jnp.clip(self.uncertainty, 1e-6, 10.0)
         return NegativeBinomial(self.log_rate + 0.5 * spread, jnp.log(jnp.expm1(spread)))
-
-    @property
-    def mean(self) -> Float[Array, "*batch"]:
-        return self.predictive().mean
-
-    @property
-    def variance(self) -> Float[Array, "*batch"]:
-        return self.predictive().variance
-
-    def entropy(self) -> Float[Array, "*batch"]:
-        return self.predictive().entropy()
-
-    def draw(self, key: Key) -> Array:
-        return self.predictive().draw(key)
 
 
 AVERAGES = {
@@ -223,7 +205,7 @@ AVERAGES = {
 
 def average(
     kind: str, mean: Float[Array, " predictors"], uncertainty: Float[Array, " predictors"]
-) -> AverageBernoulli | AverageCategorical | AveragePoisson:
+) -> AbstractAverage:
     """The averaged response at one example's predictors; all but classes have a single one."""
     if kind == "categorical":
         return AverageCategorical(mean, uncertainty)
