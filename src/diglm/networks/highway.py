@@ -6,15 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diglm.networks.base import AbstractNetwork
 from diglm.networks.mlp import ACTIVATIONS, check_settings, drop, fold, linear
-from diglm.networks.normalisation import BatchNorm1d, Normaliser, forward_batch
+from diglm.networks.normalisation import AbstractDenseNetwork, BatchNorm1d, Normaliser
 from diglm.types import Key, split_key
 
 GATE_BIAS = -1.0
 
 
-class Highway(AbstractNetwork):
+class Highway(AbstractDenseNetwork):
     r"""$h_{l+1} = T \odot H + (1 - T) \odot h_l$, with $H = \sigma(W h_l + b)$, $T = s(V h_l + c)$.
 
     An input projection, `depth` highway layers of `width` units ($s$ is the logistic function),
@@ -55,13 +54,9 @@ class Highway(AbstractNetwork):
         self.output = linear(width, out_dim, scale=0.0, key=key)
         self.activation, self.dropout = activation, dropout
 
-    def __call__(
-        self, x: Float[Array, " in_dim"], *, key: Key | None = None
+    def run(
+        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
     ) -> Float[Array, " out_dim"]:
-        return self.run(x, Normaliser(self.norms, moving=False), key)
-
-    def run(self, x: Array, norm: Normaliser, key: Key | None) -> Array:
-        """The network on one example, given how it meets its norms."""
         activation = ACTIVATIONS[self.activation]
         h = self.projection(x)
         for i, layer in enumerate(self.layers):
@@ -69,11 +64,6 @@ class Highway(AbstractNetwork):
             content = drop(activation(norm(content)), self.dropout, fold(key, i))
             h = h + jax.nn.sigmoid(gate) * (content - h)
         return self.output(h)
-
-    def forward_batch(
-        self, xs: Float[Array, "rows in_dim"], *, key: Key | None = None, start: bool = False
-    ) -> tuple[Float[Array, "rows out_dim"], "Highway"]:
-        return forward_batch(self, xs, key=key, start=start)
 
 
 def highway_layer(width: int, *, key: Key) -> eqx.nn.Linear:

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.networks.base import AbstractNetwork
-from diglm.networks.normalisation import BatchNorm1d, Normaliser, forward_batch
+from diglm.networks.normalisation import AbstractDenseNetwork, BatchNorm1d, Normaliser
 from diglm.types import Key, generator, split_key
 
 ACTIVATIONS = {
@@ -19,7 +18,7 @@ ACTIVATIONS = {
 }
 
 
-class MLP(AbstractNetwork):
+class MLP(AbstractDenseNetwork):
     r"""$h_{l+1} = \sigma(W_l h_l + b_l)$ for `depth` hidden layers, then $y = W h + b$.
 
     The output layer starts at zero, so a coupling that reads its parameters here starts as the
@@ -66,22 +65,13 @@ class MLP(AbstractNetwork):
         self.output = linear(sizes[-1], out_dim, scale=0.0, key=key)
         self.activation, self.dropout = activation, dropout
 
-    def __call__(
-        self, x: Float[Array, " in_dim"], *, key: Key | None = None
+    def run(
+        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
     ) -> Float[Array, " out_dim"]:
-        return self.run(x, Normaliser(self.norms, moving=False), key)
-
-    def run(self, x: Array, norm: Normaliser, key: Key | None) -> Array:
-        """The network on one example, given how it meets its norms."""
         activation = ACTIVATIONS[self.activation]
         for i, layer in enumerate(self.hidden):
             x = drop(activation(norm(layer(x))), self.dropout, fold(key, i))
         return self.output(x)
-
-    def forward_batch(
-        self, xs: Float[Array, "rows in_dim"], *, key: Key | None = None, start: bool = False
-    ) -> tuple[Float[Array, "rows out_dim"], "MLP"]:
-        return forward_batch(self, xs, key=key, start=start)
 
 
 def linear(n_in: int, n_out: int, *, scale: float = math.sqrt(2.0), key: Key) -> eqx.nn.Linear:

@@ -1,5 +1,6 @@
 """Batch normalisation of hidden units: batch statistics in training, fixed ones otherwise."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 import equinox as eqx
@@ -99,15 +100,32 @@ class Normaliser:
         return x
 
 
-def forward_batch(network, xs: Float[Array, "rows ..."], *, key: Key | None, start: bool):
-    """`AbstractNetwork.forward_batch` of a network with fields `norms` and `run(x, norm, key)`."""
-    if not network.norms:
-        return map_rows(network, xs, key=key), network
+class AbstractDenseNetwork(AbstractNetwork):
+    """A network written as one body, `run`, that serves one example and a batch alike."""
 
-    def run(x, *, key):
-        norm = Normaliser(network.norms, moving=True, start=start)
-        y = network.run(x, norm, key)
-        return y, tuple(norm.met)
+    norms: eqx.AbstractVar[tuple[BatchNorm1d, ...]]
 
-    ys, norms = map_with_statistics(run, xs, key=key)
-    return ys, eqx.tree_at(lambda n: n.norms, network, norms)
+    @abstractmethod
+    def run(
+        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
+    ) -> Float[Array, " out_dim"]:
+        """The network on one example, given how it meets its norms."""
+
+    def __call__(
+        self, x: Float[Array, " in_dim"], *, key: Key | None = None
+    ) -> Float[Array, " out_dim"]:
+        return self.run(x, Normaliser(self.norms, moving=False), key)
+
+    def forward_batch(
+        self, xs: Float[Array, "rows in_dim"], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "rows out_dim"], "AbstractDenseNetwork"]:
+        if not self.norms:
+            return map_rows(self, xs, key=key), self
+
+        def run(x, *, key):
+            norm = Normaliser(self.norms, moving=True, start=start)
+            y = self.run(x, norm, key)
+            return y, tuple(norm.met)
+
+        ys, norms = map_with_statistics(run, xs, key=key)
+        return ys, eqx.tree_at(lambda n: n.norms, self, norms)

@@ -5,13 +5,12 @@ import math
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from diglm.networks.base import AbstractNetwork
 from diglm.networks.mlp import ACTIVATIONS, check_settings, drop, fold, linear
-from diglm.networks.normalisation import BatchNorm1d, Normaliser, forward_batch
+from diglm.networks.normalisation import AbstractDenseNetwork, BatchNorm1d, Normaliser
 from diglm.types import Key, split_key
 
 
-class Residual(AbstractNetwork):
+class Residual(AbstractDenseNetwork):
     r"""$h_{l+1} = h_l + V_l\, \sigma(W_l\, \sigma(h_l) + b_l) + c_l$ for `depth` blocks.
 
     An input projection comes first; last, an activation and an output projection that starts at
@@ -57,21 +56,12 @@ class Residual(AbstractNetwork):
         self.output = linear(width, out_dim, scale=0.0, key=key)
         self.activation, self.dropout = activation, dropout
 
-    def __call__(
-        self, x: Float[Array, " in_dim"], *, key: Key | None = None
+    def run(
+        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
     ) -> Float[Array, " out_dim"]:
-        return self.run(x, Normaliser(self.norms, moving=False), key)
-
-    def run(self, x: Array, norm: Normaliser, key: Key | None) -> Array:
-        """The network on one example, given how it meets its norms."""
         activation = ACTIVATIONS[self.activation]
         h = self.projection(x)
         for i, (first, second) in enumerate(self.blocks):
             inner = activation(norm(first(activation(norm(h)))))
             h = h + second(drop(inner, self.dropout, fold(key, i)))
         return self.output(activation(h))
-
-    def forward_batch(
-        self, xs: Float[Array, "rows in_dim"], *, key: Key | None = None, start: bool = False
-    ) -> tuple[Float[Array, "rows out_dim"], "Residual"]:
-        return forward_batch(self, xs, key=key, start=start)
