@@ -189,6 +189,11 @@ class AbstractTorchPeer(AbstractPeer):
     def _compile(self):
         """Nothing: PyTorch runs eagerly unless a subclass says otherwise."""
 
+    def _without_gradients(self):
+        import torch
+
+        return torch.inference_mode()
+
     def _restart(self, start):
         import torch
 
@@ -219,7 +224,7 @@ class AbstractTorchPeer(AbstractPeer):
         import torch
 
         threads, rows = setting
-        with _threads(threads), torch.inference_mode():
+        with _threads(threads), self._without_gradients():
             parts = _batches(torch.from_numpy(xs), rows, keep_rest=True)
             return torch.cat([self._log_prob(part) for part in parts]).numpy()
 
@@ -297,6 +302,11 @@ class CompiledNormFlows(NormFlows):
         import torch
 
         self._log_prob = torch.compile(self._flow.log_prob, dynamic=False)
+
+    def _without_gradients(self):
+        import torch
+
+        return torch.no_grad()  # in inference mode the compiler's own guards fail
 
 
 class Zuko(AbstractTorchPeer):
