@@ -1,13 +1,15 @@
 """The plain multilayer perceptron, and the parts every dense network is made of."""
 
 import math
+from abc import abstractmethod
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.networks.normalisation import AbstractDenseNetwork, BatchNorm1d, Normaliser
+from diglm.networks.base import AbstractNetwork, map_rows
+from diglm.networks.normalisation import BatchNorm1d, Normaliser, map_with_statistics
 from diglm.types import Key, generator, split_key
 
 ACTIVATIONS = {
@@ -16,6 +18,37 @@ ACTIVATIONS = {
     "tanh": jnp.tanh,
     "gelu": jax.nn.gelu,
 }
+
+
+class AbstractDenseNetwork(AbstractNetwork):
+    """A network written as one body, `run`, that serves one example and a batch alike."""
+
+    norms: eqx.AbstractVar[tuple[BatchNorm1d, ...]]
+
+    @abstractmethod
+    def run(
+        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
+    ) -> Float[Array, " out_dim"]:
+        """The network on one example, given how it meets its norms."""
+
+    def __call__(
+        self, x: Float[Array, " in_dim"], *, key: Key | None = None
+    ) -> Float[Array, " out_dim"]:
+        return self.run(x, Normaliser(self.norms, moving=False), key)
+
+    def forward_batch(
+        self, xs: Float[Array, "rows in_dim"], *, key: Key | None = None, start: bool = False
+    ) -> tuple[Float[Array, "rows out_dim"], "AbstractDenseNetwork"]:
+        if not self.norms:
+            return map_rows(self, xs, key=key), self
+
+        def run(x, *, key):
+            norm = Normaliser(self.norms, moving=True, start=start)
+            y = self.run(x, norm, key)
+            return y, tuple(norm.met)
+
+        ys, norms = map_with_statistics(run, xs, key=key)
+        return ys, eqx.tree_at(lambda n: n.norms, self, norms)
 
 
 class MLP(AbstractDenseNetwork):

@@ -1,6 +1,5 @@
 """Batch normalisation of hidden units: batch statistics in training, fixed ones otherwise."""
 
-from abc import abstractmethod
 from collections.abc import Callable
 
 import equinox as eqx
@@ -8,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.networks.base import AbstractNetwork, map_rows, row_keys
+from diglm.networks.base import AbstractNetwork, row_keys
 from diglm.rows import pool_statistics
 from diglm.types import Buffer, Key
 
@@ -98,34 +97,3 @@ class Normaliser:
         x, moved = norm.across_rows(x, start=self.start)
         self.met.append(moved)
         return x
-
-
-class AbstractDenseNetwork(AbstractNetwork):
-    """A network written as one body, `run`, that serves one example and a batch alike."""
-
-    norms: eqx.AbstractVar[tuple[BatchNorm1d, ...]]
-
-    @abstractmethod
-    def run(
-        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
-    ) -> Float[Array, " out_dim"]:
-        """The network on one example, given how it meets its norms."""
-
-    def __call__(
-        self, x: Float[Array, " in_dim"], *, key: Key | None = None
-    ) -> Float[Array, " out_dim"]:
-        return self.run(x, Normaliser(self.norms, moving=False), key)
-
-    def forward_batch(
-        self, xs: Float[Array, "rows in_dim"], *, key: Key | None = None, start: bool = False
-    ) -> tuple[Float[Array, "rows out_dim"], "AbstractDenseNetwork"]:
-        if not self.norms:
-            return map_rows(self, xs, key=key), self
-
-        def run(x, *, key):
-            norm = Normaliser(self.norms, moving=True, start=start)
-            y = self.run(x, norm, key)
-            return y, tuple(norm.met)
-
-        ys, norms = map_with_statistics(run, xs, key=key)
-        return ys, eqx.tree_at(lambda n: n.norms, self, norms)

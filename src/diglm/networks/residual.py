@@ -5,8 +5,15 @@ import math
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from diglm.networks.mlp import ACTIVATIONS, check_settings, drop, fold, linear
-from diglm.networks.normalisation import AbstractDenseNetwork, BatchNorm1d, Normaliser
+from diglm.networks.mlp import (
+    ACTIVATIONS,
+    AbstractDenseNetwork,
+    check_settings,
+    drop,
+    fold,
+    linear,
+)
+from diglm.networks.normalisation import BatchNorm1d, Normaliser
 from diglm.types import Key, split_key
 
 
