@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from diglm import HybridClassifier, HybridRegressor
 from diglm.data.toy import mixed_table, two_moons
+from diglm.estimators import engine
 from diglm.estimators.sampling import great_circle
 
 TINY = dict(n_blocks=2, width=8, n_epochs=4, batch_size=64, random_state=0, verbose=False)
@@ -67,6 +68,16 @@ def test_density_of_a_fitted_plane_integrates_to_one(classifier, moons):
     grid = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
     cell = np.prod([side[1] - side[0] for side in sides])
     assert abs(np.exp(classifier.score_samples(grid)).sum() * cell - 1) < 1e-3
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_answers_do_not_depend_on_how_rows_are_divided(classifier, n_threads, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: n_threads)
+    X = np.random.default_rng(0).normal(size=(2 * engine.MOST_CHUNKS * engine.CHUNK + 1, 2))
+    together = classifier.score_samples(X)
+    assert together.shape == (len(X),)
+    for some in (slice(0, 3), slice(40_000, 40_700), slice(-2, None)):
+        assert np.array_equal(together[some], classifier.score_samples(X[some]))
 
 
 def test_density_of_a_fitted_line_integrates_to_one():

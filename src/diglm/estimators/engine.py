@@ -5,6 +5,7 @@ the program. A new number of rows therefore never recompiles, a row's answer doe
 rows beside it, and a chunk's intermediates stay in cache.
 """
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +15,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 
 CHUNK, IMAGE_CHUNK = 512, 64
-CHUNKS = 16  # held by the compiled loop
+LEAST_CHUNKS, MOST_CHUNKS = 16, 64  # held by the compiled loop: more where rows are short,
+BYTES = 2**20  # as far as this goes, because a single row is padded to as many
 
 _COMPILED: set[tuple] = set()
 
@@ -81,19 +83,25 @@ def evaluate(
     if rows.dtype != np.uint8:  # pixels
         rows = np.asarray(rows, jnp.result_type(float))
     chunk = IMAGE_CHUNK if len(model.flow.bijection.in_shape) > 1 else CHUNK
-    capacity = CHUNKS * chunk
+    room = BYTES // (chunk * math.prod(rows.shape[1:]) * rows.itemsize)
+    n_held = max(LEAST_CHUNKS, min(MOST_CHUNKS, room))
+    # As many parts as threads, or a multiple, all of one size: no thread waits for another.
+    n_parts, n_threads = max(1, -(-len(rows) // (n_held * chunk))), os.cpu_count() or 1
+    if n_parts > 1:
+        n_parts = n_threads * -(-n_parts // n_threads)
+    size = chunk * max(1, -(-len(rows) // (n_parts * chunk)))
     shared = jnp.asarray(offsets, jnp.result_type(float))
 
     def run(start: int) -> Any:
-        part = rows[start : start + capacity]
-        padded = np.zeros((capacity, *rows.shape[1:]), rows.dtype)
+        part = rows[start : start + size]
+        padded = np.zeros((n_held * chunk, *rows.shape[1:]), rows.dtype)
         padded[: len(part)] = part
-        n_chunks = jnp.asarray(-(-len(part) // chunk), jnp.int32)
-        chunks = jnp.asarray(padded.reshape(CHUNKS, chunk, *rows.shape[1:]))
+        n_chunks = np.asarray(-(-len(part) // chunk), np.int32)
+        chunks = padded.reshape(n_held, chunk, *rows.shape[1:])
         out = _loop(function, model, chunks, n_chunks, shared)
         return jax.tree.map(lambda a: np.asarray(a)[: len(part)], out)
 
-    starts = range(0, len(rows), capacity)
+    starts = range(0, max(1, len(rows)), size)
     if len(starts) == 1:
         return run(0)
     done = []
@@ -101,7 +109,7 @@ def evaluate(
     if program not in _COMPILED:  # once, before the threads set out to do it all at the same time
         done.append(run(0))
         _COMPILED.add(program)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a loop of small chunks keeps one core busy
+    with ThreadPoolExecutor(n_threads) as pool:  # a loop of small chunks keeps one core busy
         parts = [*done, *pool.map(run, starts[len(done) :])]
     return jax.tree.map(lambda *columns: np.concatenate(columns), *parts)
 
@@ -110,8 +118,8 @@ def evaluate(
 def _loop(
     function: Callable,
     model: Hybrid,
-    chunks: Array,
-    n_chunks: Int[Array, ""],
+    chunks: Any,
+    n_chunks: Any,
     shared: Float[Array, "n ..."],
 ) -> Any:
     def whole(rows: Array) -> Any:

@@ -29,7 +29,7 @@ from diglm.data.files import FileTable, open_table
 from diglm.data.formats import BLOCK_ROWS, pa, pq
 from diglm.estimators import HybridClassifier, HybridRegressor, load
 from diglm.estimators.base import AbstractHybridEstimator
-from diglm.estimators.engine import CHUNK, CHUNKS
+from diglm.estimators.engine import CHUNK, LEAST_CHUNKS
 from diglm.estimators.scoring import (
     ROW,
     Columns,
@@ -136,14 +136,14 @@ class UnitScorer:
             return unit | {"error": ""}
         try:
             self._count_try(int(unit["unit"]))
-            # Blocks of what the compiled loop holds are evaluated without a pool of threads.
+            # Blocks that the compiled loop holds at once are evaluated without a pool of threads.
             blocks = score_rows(
                 self.model,
                 self.table,
                 self.columns,
                 int(unit["start"]),
                 int(unit["stop"]),
-                CHUNKS * CHUNK,
+                LEAST_CHUNKS * CHUNK,
             )
             with replacing(_part(self.parts, int(unit["unit"]))) as write:
                 for answers in blocks:
