@@ -73,6 +73,7 @@ class Diglm(AbstractPeer):
     def train(self, n_steps):
         """Steps in epochs of at most all rows, each epoch one compiled loop."""
         terms, per_epoch = None, self._rows // self._batch
+        self._trained = None
         while n_steps > 0:
             order = jnp.asarray(self._rng.permutation(self._rows), jnp.int32)
             steps = jnp.asarray(min(n_steps, per_epoch), jnp.int32)
@@ -85,8 +86,9 @@ class Diglm(AbstractPeer):
         return float("nan") if terms is None else float(terms.loss)
 
     def _score(self, xs, setting):
-        model = restore(self._model, self._state.weights, self._state.fixed)
-        return engine.evaluate(engine.density, model, xs, np.zeros((1, DIM))).log_px
+        if self._trained is None:  # as estimators do, once after training
+            self._trained = restore(self._model, self._state.weights, self._state.fixed)
+        return engine.evaluate(engine.density, self._trained, xs, np.zeros((1, DIM))).log_px
 
     score_settings = (None,)
 

@@ -370,6 +370,15 @@ def test_batch_norm_inside_a_scanned_coupling_moves(key):
     assert np.allclose(log_dets, again_log_dets, atol=1e-9)
 
 
+def test_gradients_of_blocks_laid_out_are_put_together_once(key):
+    flow = bij.Scan(lambda k: affine(4, key=k), 5, unroll=5, key=key)
+    gradient = eqx.filter_grad(lambda flow, xs: jnp.sum(jnp.square(flow.forward_batch(xs)[0])))
+    program = str(eqx.filter_make_jaxpr(gradient)(flow, jnp.ones((3, 4)))[0])
+    assert " concatenate" in program
+    # A slice of the stack would be padded to all of it, once a block, and the sum taken.
+    assert " pad" not in program and "scatter" not in program and "update_slice" not in program
+
+
 def test_actnorm_starts_from_the_batch_and_spares_constant_columns():
     xs = np.random.default_rng(0).normal(2.0, 5.0, size=(40, 3))
     xs[:, 1] = 1000.1

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from diglm.networks import MLP, BatchNorm1d, Highway, Residual, network
-from diglm.networks.mlp import ACTIVATIONS
+from diglm.networks.base import beside
+from diglm.networks.mlp import ACTIVATIONS, Dense
 from diglm.types import partition
 
 NAMES = ("mlp", "highway", "residual")
@@ -42,6 +43,32 @@ def test_hidden_layers_start_alive_and_of_moderate_size(name, key):
     net = eqx.tree_at(lambda n: n.output.weight, net, weight)
     ys = answers(net, jnp.asarray(rng.normal(size=(200, 20))))
     assert 0.1 < np.std(ys) < 5.0
+
+
+@pytest.mark.parametrize("rows", [(), (5,)])
+@pytest.mark.parametrize("n_in, n_out", [(3, 20), (20, 3), (12, 30), (7, 7)])
+def test_a_dense_layer_and_its_derivatives_are_those_of_a_product(n_in, n_out, rows, key):
+    rng = np.random.default_rng(0)
+    layer, xs = Dense(n_in, n_out, key=key), jnp.asarray(rng.normal(size=(*rows, n_in)))
+    direction = jnp.asarray(rng.normal(size=(*rows, n_out)))
+
+    def plain(layer, xs):
+        return jnp.einsum("oi,...i->...o", layer.weight, xs) + beside(layer.bias, xs)
+
+    def reverse(function):
+        return jax.grad(lambda *both: jnp.sum(function(*both) * direction), argnums=(0, 1))
+
+    def forward(function):
+        return lambda layer, xs: jax.jvp(function, (layer, xs), (layer, xs + 1.0))[1]
+
+    def curvature(function):
+        return forward(reverse(lambda *both: jnp.tanh(function(*both))))
+
+    assert np.allclose(layer(xs), plain(layer, xs), atol=1e-12)
+    for derivative in (reverse, forward, curvature):
+        ours, expected = (derivative(function)(layer, xs) for function in (Dense.__call__, plain))
+        for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
+            assert np.allclose(a, b, atol=1e-12)
 
 
 @pytest.mark.parametrize("activation", sorted(ACTIVATIONS))

@@ -1,7 +1,6 @@
 """Bijections made of bijections: a chain of layers, a scan over equal blocks, an inverted layer."""
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 
 import equinox as eqx
 import jax
@@ -202,11 +201,21 @@ class Inverted(AbstractBijection):
 def _laid_out(body, carry, stacked, n: int, *, reverse: bool):
     """`jax.lax.scan` without the loop."""
     collected = []
+    leaves, structure = jax.tree.flatten(stacked)
+    parts = [_unstacked(leaf, n) for leaf in leaves]
     for i in range(n)[:: -1 if reverse else 1]:
-        carry, out = body(carry, jax.tree.map(itemgetter(i), stacked))
+        carry, out = body(carry, jax.tree.unflatten(structure, [part[i] for part in parts]))
         collected.append(out)
     ordered = collected[::-1] if reverse else collected
     return carry, jax.tree.map(lambda *leaves: jnp.stack(leaves), *ordered)
+
+
+def _unstacked(leaf: Array, n: int) -> list[Array]:
+    # Not by indices: the gradient of a split is one concatenation, that of n slices n sums of
+    # arrays as large as the whole.
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.extended):  # random keys, which know no split
+        return list(leaf)
+    return [part.reshape(leaf.shape[1:]) for part in jax.lax.split(leaf, [1] * n)]
 
 
 def _no_change(x: Array, shape: tuple[int, ...]) -> Array:

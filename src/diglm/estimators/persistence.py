@@ -181,8 +181,8 @@ def _build(name: str, values: dict[str, Any]) -> eqx.Module:
 
 @functools.cache
 def _classes() -> dict[str, type[eqx.Module]]:
-    """diglm's modules, and Equinox's dense layer, by name: the only classes a file may mention."""
-    found: dict[str, type[eqx.Module]] = {"Linear": eqx.nn.Linear}
+    """diglm's modules by name: the only classes a file may mention."""
+    found: dict[str, type[eqx.Module]] = {}
     for package in MODEL_PACKAGES:
         module = importlib.import_module(f"diglm.{package}")
         inside = [

@@ -24,6 +24,11 @@ class AbstractNetwork(eqx.Module):
         return map_rows(self, xs, key=key), self
 
 
+def beside(vector: Float[Array, " width"], xs: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The vector with as many axes as `xs`, so that it meets each of its rows."""
+    return vector.reshape((1,) * (xs.ndim - 1) + vector.shape)
+
+
 def map_rows(function, xs: Float[Array, "rows ..."], *, key: Key | None):
     """Apply `function(x, key=...)` to each row, each with a key of its own when one is given."""
     if key is None:

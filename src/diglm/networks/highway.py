@@ -9,10 +9,10 @@ from jaxtyping import Array, Float
 from diglm.networks.mlp import (
     ACTIVATIONS,
     AbstractDenseNetwork,
+    Dense,
     check_settings,
     drop,
     fold,
-    linear,
 )
 from diglm.networks.normalisation import BatchNorm1d, Normaliser
 from diglm.types import Key, split_key
@@ -32,10 +32,10 @@ class Highway(AbstractDenseNetwork):
     Reference: Srivastava et al. (2015), https://arxiv.org/abs/1505.00387
     """
 
-    projection: eqx.nn.Linear
-    layers: tuple[eqx.nn.Linear, ...]
+    projection: Dense
+    layers: tuple[Dense, ...]
     norms: tuple[BatchNorm1d, ...]
-    output: eqx.nn.Linear
+    output: Dense
     activation: str = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
 
@@ -53,29 +53,29 @@ class Highway(AbstractDenseNetwork):
     ):
         check_settings("Highway", in_dim, out_dim, width, depth, activation, dropout)
         key_in, key_layers = split_key(key, 2)
-        self.projection = linear(in_dim, width, scale=1.0, key=key_in)
+        self.projection = Dense(in_dim, width, scale=1.0, key=key_in)
         self.layers = tuple(
             highway_layer(width, key=layer_key) for layer_key in split_key(key_layers, depth)
         )
         self.norms = tuple(BatchNorm1d(width) for _ in range(depth if batch_norm else 0))
-        self.output = linear(width, out_dim, scale=0.0, key=key)
+        self.output = Dense(width, out_dim, scale=0.0, key=key)
         self.activation, self.dropout = activation, dropout
 
     def run(
-        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
-    ) -> Float[Array, " out_dim"]:
+        self, xs: Float[Array, "*rows in_dim"], norm: Normaliser, key: Key | None
+    ) -> Float[Array, "*rows out_dim"]:
         activation = ACTIVATIONS[self.activation]
-        h = self.projection(x)
+        h = self.projection(xs)
         for i, layer in enumerate(self.layers):
-            content, gate = jnp.split(layer(h), 2)
+            content, gate = jnp.split(layer(h), 2, axis=-1)
             content = drop(activation(norm(content)), self.dropout, fold(key, i))
             h = h + jax.nn.sigmoid(gate) * (content - h)
         return self.output(h)
 
 
-def highway_layer(width: int, *, key: Key) -> eqx.nn.Linear:
+def highway_layer(width: int, *, key: Key) -> Dense:
     """One matrix for content and gate together: one product of twice the size is the faster."""
-    layer = linear(width, 2 * width, key=key)
+    layer = Dense(width, 2 * width, key=key)
     bias = np.array(layer.bias)
     bias[width:] = GATE_BIAS
     return eqx.tree_at(lambda layer: layer.bias, layer, jnp.asarray(bias))

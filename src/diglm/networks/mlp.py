@@ -1,5 +1,6 @@
 """The plain multilayer perceptron, and the parts every dense network is made of."""
 
+import functools
 import math
 from abc import abstractmethod
 
@@ -8,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.networks.base import AbstractNetwork, map_rows
-from diglm.networks.normalisation import BatchNorm1d, Normaliser, map_with_statistics
+from diglm.networks.base import AbstractNetwork, beside
+from diglm.networks.normalisation import BatchNorm1d, Normaliser
+from diglm.rows import draw_rows
 from diglm.types import Key, generator, split_key
 
 ACTIVATIONS = {
@@ -18,18 +20,71 @@ ACTIVATIONS = {
     "tanh": jnp.tanh,
     "gelu": jax.nn.gelu,
 }
+FEW_INPUTS = 8  # of a layer whose product is written out as a sum
+
+
+class Dense(eqx.Module):
+    r"""$y = W x + b$, with weights of standard deviation `scale / sqrt(n_in)`; zero with scale 0.
+
+    The default scale keeps the size of activations through relu-like layers. Biases are spread
+    too: with few inputs, as in couplings of small tables, zero biases would put every kink at 0.
+    """
+
+    weight: Float[Array, "n_out n_in"]
+    bias: Float[Array, " n_out"]
+
+    def __init__(self, n_in: int, n_out: int, *, scale: float = math.sqrt(2.0), key: Key):
+        rng, scale = generator(key), scale / math.sqrt(n_in)
+        self.weight = jnp.asarray(scale * rng.normal(size=(n_out, n_in)), float)
+        self.bias = jnp.asarray(scale * rng.uniform(-1.0, 1.0, size=n_out), float)
+
+    def __call__(self, xs: Float[Array, "*rows n_in"]) -> Float[Array, "*rows n_out"]:
+        """The layer on one example or on rows of them."""
+        return _product(xs, self.weight) + beside(self.bias, xs)
+
+
+@jax.custom_jvp
+def _product(
+    xs: Float[Array, "*rows n_in"], weight: Float[Array, "n_out n_in"]
+) -> Float[Array, "*rows n_out"]:
+    """$X W^T$, with few inputs as a sum over them, which XLA joins with what follows."""
+    turned = jax.lax.optimization_barrier(weight.T)
+    if len(turned) > FEW_INPUTS:
+        return xs @ turned
+    terms = (xs[..., i, None] * beside(row, xs) for i, row in enumerate(turned))
+    return functools.reduce(jnp.add, terms)
+
+
+@_product.defjvp
+def _product_and_change(primals, tangents):
+    """As JAX would differentiate it, but for how the gradient of the weights is computed.
+
+    That is a product over rows, $G^T X$, one of whose factors has to be turned, and it is cheaper
+    to turn the narrower: G as it stands, or X in $(X^T G)^T$. The barriers are what XLA is not to
+    see through; left to itself it turns G, or hands the product to a library slower at this size.
+    """
+    (xs, weight), (change_xs, change_weight) = primals, tangents
+    n_out, n_in = weight.shape
+    if xs.ndim != 2:
+        change = xs @ change_weight.T
+    elif n_in < n_out:
+        turned = jax.lax.optimization_barrier(change_weight.T)
+        change = jax.lax.dot_general(xs.T, turned, (((0,), (0,)), ((), ())))
+    else:
+        change = jax.lax.optimization_barrier(change_weight @ xs.T).T
+    return _product(xs, weight), change_xs @ weight.T + change
 
 
 class AbstractDenseNetwork(AbstractNetwork):
-    """A network written as one body, `run`, that serves one example and a batch alike."""
+    """A network written as one body, `run`, that serves one example and rows of them alike."""
 
     norms: eqx.AbstractVar[tuple[BatchNorm1d, ...]]
 
     @abstractmethod
     def run(
-        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
-    ) -> Float[Array, " out_dim"]:
-        """The network on one example, given how it meets its norms."""
+        self, xs: Float[Array, "*rows in_dim"], norm: Normaliser, key: Key | None
+    ) -> Float[Array, "*rows out_dim"]:
+        """The network on one example or on rows, given how it meets its norms."""
 
     def __call__(
         self, x: Float[Array, " in_dim"], *, key: Key | None = None
@@ -39,16 +94,9 @@ class AbstractDenseNetwork(AbstractNetwork):
     def forward_batch(
         self, xs: Float[Array, "rows in_dim"], *, key: Key | None = None, start: bool = False
     ) -> tuple[Float[Array, "rows out_dim"], "AbstractDenseNetwork"]:
-        if not self.norms:
-            return map_rows(self, xs, key=key), self
-
-        def run(x, *, key):
-            norm = Normaliser(self.norms, moving=True, start=start)
-            y = self.run(x, norm, key)
-            return y, tuple(norm.met)
-
-        ys, norms = map_with_statistics(run, xs, key=key)
-        return ys, eqx.tree_at(lambda n: n.norms, self, norms)
+        norm = Normaliser(self.norms, moving=True, start=start)
+        ys = self.run(xs, norm, key)
+        return ys, eqx.tree_at(lambda network: network.norms, self, tuple(norm.met))
 
 
 class MLP(AbstractDenseNetwork):
@@ -68,9 +116,9 @@ class MLP(AbstractDenseNetwork):
         key: seeds the weights.
     """
 
-    hidden: tuple[eqx.nn.Linear, ...]
+    hidden: tuple[Dense, ...]
     norms: tuple[BatchNorm1d, ...]
-    output: eqx.nn.Linear
+    output: Dense
     activation: str = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
 
@@ -89,47 +137,36 @@ class MLP(AbstractDenseNetwork):
         check_settings("MLP", in_dim, out_dim, width, depth, activation, dropout)
         sizes = [in_dim] + [width] * depth
         self.hidden = tuple(
-            linear(n_in, n_out, key=layer_key)
+            Dense(n_in, n_out, key=layer_key)
             for n_in, n_out, layer_key in zip(
                 sizes[:-1], sizes[1:], split_key(key, depth), strict=True
             )
         )
         self.norms = tuple(BatchNorm1d(width) for _ in range(depth if batch_norm else 0))
-        self.output = linear(sizes[-1], out_dim, scale=0.0, key=key)
+        self.output = Dense(sizes[-1], out_dim, scale=0.0, key=key)
         self.activation, self.dropout = activation, dropout
 
     def run(
-        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
-    ) -> Float[Array, " out_dim"]:
+        self, xs: Float[Array, "*rows in_dim"], norm: Normaliser, key: Key | None
+    ) -> Float[Array, "*rows out_dim"]:
         activation = ACTIVATIONS[self.activation]
         for i, layer in enumerate(self.hidden):
-            x = drop(activation(norm(layer(x))), self.dropout, fold(key, i))
-        return self.output(x)
+            xs = drop(activation(norm(layer(xs))), self.dropout, fold(key, i))
+        return self.output(xs)
 
 
-def linear(n_in: int, n_out: int, *, scale: float = math.sqrt(2.0), key: Key) -> eqx.nn.Linear:
-    """A dense layer with weights of standard deviation `scale / sqrt(n_in)`; zero with scale 0.
-
-    The default scale keeps the size of activations through relu-like layers. Biases are spread
-    too: with few inputs, as in couplings of small tables, zero biases would put every kink at 0.
-    """
-    rng, scale = generator(key), scale / math.sqrt(n_in)
-    weight = scale * rng.normal(size=(n_out, n_in))
-    bias = scale * rng.uniform(-1.0, 1.0, size=n_out)
-    layer = eqx.filter_eval_shape(eqx.nn.Linear, n_in, n_out, key=key)
-    return eqx.tree_at(
-        lambda layer: (layer.weight, layer.bias),
-        layer,
-        (jnp.asarray(weight, float), jnp.asarray(bias, float)),
-    )
-
-
-def drop(x: Array, rate: float, key: Key | None) -> Array:
+def drop(
+    xs: Float[Array, "*rows width"], rate: float, key: Key | None
+) -> Float[Array, "*rows width"]:
     """Zero each entry with probability `rate` and scale up the others; nothing without a key."""
     if key is None or rate == 0.0:
-        return x
-    kept = jax.random.bernoulli(key, 1.0 - rate, x.shape)
-    return jnp.where(kept, x / (1.0 - rate), 0.0)
+        return xs
+
+    def keep(*rows: int) -> Array:
+        return jax.random.bernoulli(key, 1.0 - rate, (*rows, xs.shape[-1]))
+
+    kept = keep() if xs.ndim == 1 else draw_rows(keep, len(xs))
+    return jnp.where(kept, xs / (1.0 - rate), 0.0)
 
 
 def fold(key: Key | None, i: int) -> Key | None:

@@ -8,10 +8,10 @@ from jaxtyping import Array, Float
 from diglm.networks.mlp import (
     ACTIVATIONS,
     AbstractDenseNetwork,
+    Dense,
     check_settings,
     drop,
     fold,
-    linear,
 )
 from diglm.networks.normalisation import BatchNorm1d, Normaliser
 from diglm.types import Key, split_key
@@ -28,10 +28,10 @@ class Residual(AbstractDenseNetwork):
     Reference: He et al. (2016), https://arxiv.org/abs/1603.05027
     """
 
-    projection: eqx.nn.Linear
-    blocks: tuple[tuple[eqx.nn.Linear, eqx.nn.Linear], ...]
+    projection: Dense
+    blocks: tuple[tuple[Dense, Dense], ...]
     norms: tuple[BatchNorm1d, ...]
-    output: eqx.nn.Linear
+    output: Dense
     activation: str = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
 
@@ -49,25 +49,25 @@ class Residual(AbstractDenseNetwork):
     ):
         check_settings("Residual", in_dim, out_dim, width, depth, activation, dropout)
         keys = split_key(key, 2 * depth + 1)
-        self.projection = linear(in_dim, width, key=keys[0])
+        self.projection = Dense(in_dim, width, key=keys[0])
         # Blocks add up, so each starts with its share of the variance.
         share = 1.0 / math.sqrt(max(depth, 1))
         self.blocks = tuple(
             (
-                linear(width, width, key=keys[2 * i + 1]),
-                linear(width, width, scale=share, key=keys[2 * i + 2]),
+                Dense(width, width, key=keys[2 * i + 1]),
+                Dense(width, width, scale=share, key=keys[2 * i + 2]),
             )
             for i in range(depth)
         )
         self.norms = tuple(BatchNorm1d(width) for _ in range(2 * depth if batch_norm else 0))
-        self.output = linear(width, out_dim, scale=0.0, key=key)
+        self.output = Dense(width, out_dim, scale=0.0, key=key)
         self.activation, self.dropout = activation, dropout
 
     def run(
-        self, x: Float[Array, " in_dim"], norm: Normaliser, key: Key | None
-    ) -> Float[Array, " out_dim"]:
+        self, xs: Float[Array, "*rows in_dim"], norm: Normaliser, key: Key | None
+    ) -> Float[Array, "*rows out_dim"]:
         activation = ACTIVATIONS[self.activation]
-        h = self.projection(x)
+        h = self.projection(xs)
         for i, (first, second) in enumerate(self.blocks):
             inner = activation(norm(first(activation(norm(h)))))
             h = h + second(drop(inner, self.dropout, fold(key, i)))
