@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 DIM, WIDTH, COUPLINGS, RATE = 8, 100, 8, 1e-3
+REST = 0.25  # seconds between turns
 PARAMETERS = COUPLINGS * (DIM // 2 * WIDTH + WIDTH + WIDTH * DIM + DIM)
 
 
@@ -363,13 +364,16 @@ def interleave(
     """Seconds of each callable in each round, all run in turn, in a random order per round.
 
     Whatever slows the machine for a while then slows all alike. The `warmup` rounds are not
-    timed: compiling and tuning happen there.
+    timed: compiling and tuning happen there. Before each turn there is a rest, in which the
+    threads of the one before come to a stop: thread pools spin for a while when work has ended,
+    which would cost the next one a core, and a fast one the more of its time.
     """
     order, shuffle = list(callables), random.Random(seed).shuffle
     seconds: dict[str, list[float]] = {name: [] for name in callables}
     for i in range(warmup + rounds):
         shuffle(order)
         for name in order:
+            time.sleep(REST)
             taken = _time(callables[name])
             if i >= warmup:
                 seconds[name].append(taken)
