@@ -11,8 +11,6 @@ claims. diglm divides a step over the cores as devices of their own; PyTorch use
 
 import argparse
 import importlib.util
-import random
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +18,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+from peers import interleave, summary
 
 BATCH, STEPS, BLOCKS, WIDTHS, RATE = 64, 10, 8, (48, 128), 1e-3
 
@@ -174,27 +174,20 @@ def normflows_steps() -> Callable[[], float]:
     return step
 
 
-def compare(steps: dict[str, Callable[[], float]], rounds: int) -> dict[str, dict[str, float]]:
+def compare(steps: dict[str, Callable[[], float]], rounds: int) -> dict[str, dict[str, Any]]:
     """Images a second of each contestant, and diglm's over theirs, over rounds in turns."""
     for name, step in steps.items():
         losses = [step(), step()]  # compiles, warms up
         if not np.all(np.isfinite(losses)) or losses[1] >= losses[0]:
             raise RuntimeError(f"{name} does not learn: losses {losses}.")
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for round_ in range(rounds):
-        for name in random.Random(round_).sample(list(steps), len(steps)):
-            started = time.perf_counter()
-            steps[name]()
-            seconds[name].append(time.perf_counter() - started)
-    found = {}
-    for name, taken in seconds.items():
-        ratios = [theirs / ours for theirs, ours in zip(taken, seconds["diglm"], strict=True)]
-        found[name] = {
-            "images_a_second": STEPS * BATCH / statistics.median(taken),
-            "diglm_is_faster_by": statistics.median(ratios),
-            "range": [min(ratios), max(ratios)],
+    return {
+        name: {
+            "images_a_second": STEPS * BATCH / found.median,
+            "diglm_is_faster_by": found.ratio,
+            "range": [found.ratio_low, found.ratio_high],
         }
-    return found
+        for name, found in summary(interleave(steps, rounds, warmup=0), "diglm").items()
+    }
 
 
 def main() -> None:

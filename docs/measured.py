@@ -303,6 +303,7 @@ WRITERS: dict[str, Callable[[], str]] = {
     "image_recipes": _from_file("image_recipes", image_recipes),
     "reversible": _from_file("reversible", reversible),
     "svhn": lambda: images("svhn"),
+    "cifar10": lambda: images("cifar10"),
     "toy_regression": _from_file("toy_regression", toy_regression),
 }
 PAGES = ("README.md", "docs/flights.md", "docs/uci.md", "docs/bayesian.md", "docs/images.md")

@@ -8,6 +8,7 @@ import pytest
 
 from diglm.networks import MLP, BatchNorm1d, Highway, Residual, network
 from diglm.networks.base import beside
+from diglm.networks.convolution import ConvolutionalNetwork
 from diglm.networks.mlp import ACTIVATIONS, Dense
 from diglm.types import partition
 
@@ -101,6 +102,17 @@ def test_dropout_needs_a_key_and_differs_between_rows(name, batch_norm, key):
     ys, _ = forward_batch(net, jnp.stack([x, x, -x]), key=key)
     assert np.array_equal(ys, forward_batch(net, jnp.stack([x, x, -x]), key=key)[0])
     assert not np.allclose(ys[0], ys[1])
+
+
+@pytest.mark.parametrize("rows", [(), (3,)])
+def test_dropout_of_images_drops_each_number_by_itself(rows, key):
+    net = ConvolutionalNetwork(2, 2, 64, dropout=0.5, key=key)
+    net = eqx.tree_at(lambda n: n.output.weight, net, jnp.ones_like(net.output.weight))
+    x = jnp.ones((2, 5, 5, *rows))
+    inside = (answer(net, x, key) - answer(net, x))[:, 2, 2]  # the same network at each place
+    middle = (answer(net, x, key) - answer(net, x))[:, 1:4, 1:4]
+    assert not np.allclose(middle, inside[:, None, None], atol=1e-3)
+    assert np.array_equal(answer(net, x, key), answer(net, x, key))
 
 
 def test_dropout_keeps_the_mean(key):

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from diglm.bijections.base import AbstractImageBijection, along_first
 from diglm.bijections.linear import LULinear
+from diglm.networks.base import over_channels
 from diglm.types import Key
 
 
@@ -33,7 +34,7 @@ class Convolution1x1(AbstractImageBijection):
         self, x: Float[Array, "channels height width *rows"], *, key: Key | None = None
     ) -> tuple[Float[Array, "channels height width *rows"], Float[Array, "*rows"]]:
         lower, upper, log_scale = self.linear.factors()
-        z = jnp.tensordot(lower @ upper, x, axes=1) + along_first(self.linear.bias, x)
+        z = over_channels(lower @ upper, x) + along_first(self.linear.bias, x)
         return z, self._log_det(log_scale, x)
 
     def inverse_and_log_det(
@@ -45,7 +46,7 @@ class Convolution1x1(AbstractImageBijection):
         inner = solve_triangular(lower[order], identity, lower=True, unit_diagonal=True)
         # Pixels are many, channels few: the inverse once and one product, not a solve for each.
         inverse = solve_triangular(upper, inner)
-        x = jnp.tensordot(inverse, z - along_first(self.linear.bias, z), axes=1)
+        x = over_channels(inverse, z - along_first(self.linear.bias, z))
         return x, -self._log_det(log_scale, z)
 
     def _log_det(self, log_scale: Array, x: Array) -> Array:

@@ -29,6 +29,17 @@ def beside(vector: Float[Array, " width"], xs: Float[Array, "..."]) -> Float[Arr
     return vector.reshape((1,) * (xs.ndim - 1) + vector.shape)
 
 
+def over_channels(
+    weight: Float[Array, "out channels"], x: Float[Array, "channels height width *rows"]
+) -> Float[Array, "out height width *rows"]:
+    """The matrix at each place of an image, as a product of two matrices.
+
+    Of arrays with more axes than two, XLA would lay out gradients anew before and after each
+    product, in a quarter of the time of a training step.
+    """
+    return (weight @ x.reshape(len(x), -1)).reshape(-1, *x.shape[1:])
+
+
 def map_rows(function, xs: Float[Array, "rows ..."], *, key: Key | None):
     """Apply `function(x, key=...)` to each row, each with a key of its own when one is given."""
     if key is None:

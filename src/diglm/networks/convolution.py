@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diglm.networks.base import AbstractNetwork
+from diglm.networks.base import AbstractNetwork, over_channels
 from diglm.networks.highway import GATE_BIAS
-from diglm.networks.mlp import ACTIVATIONS, drop, fold
+from diglm.networks.mlp import ACTIVATIONS, fold
 from diglm.networks.normalisation import EPSILON, blend
 from diglm.rows import draw_rows, pool_statistics
 from diglm.types import Buffer, Key, generator, split_key
@@ -50,15 +50,15 @@ class Convolution(eqx.Module):
     def __call__(self, x: Float[Array, "channels height width *rows"]) -> Float[Array, "..."]:
         n_out, n_in = len(self.bias), x.shape[0]
         if self.size == 1:
-            y = jnp.tensordot(self.weight, x, axes=1)
+            y = over_channels(self.weight, x)
         elif jax.default_backend() != "cpu":
             y = _library_convolution(x, self.weight.reshape(n_out, 9, n_in))
         elif n_in <= n_out:
             copies = jnp.concatenate([shifted(x, i, j) for i, j in OFFSETS])
-            y = jnp.tensordot(self.weight, copies, axes=1)
+            y = over_channels(self.weight, copies)
         else:
             taps = self.weight.reshape(n_out, 9, n_in).transpose(1, 0, 2).reshape(-1, n_in)
-            maps = jnp.split(jnp.tensordot(taps, x, axes=1), 9)
+            maps = jnp.split(over_channels(taps, x), 9)
             moved = [shifted(m, i, j) for m, (i, j) in zip(maps, OFFSETS, strict=True)]
             y = sum(moved[1:], start=moved[0])
         return y + self.bias.reshape(-1, *(1,) * (y.ndim - 1))
@@ -221,12 +221,19 @@ class ConvolutionalNetwork(AbstractNetwork):
 
 def _drop(x: Array, rate: float, key: Key | None) -> Array:
     """`drop` for examples along the last axis, the same however many devices share them."""
-    if key is None or rate == 0.0 or x.ndim == 3:
-        return drop(x, rate, key)
-    kept = draw_rows(
-        lambda n: jax.random.bernoulli(key, 1.0 - rate, (n, *x.shape[:-1])), x.shape[-1]
-    )
-    return jnp.where(jnp.moveaxis(kept, 0, -1), x / (1.0 - rate), 0.0)
+    if key is None or rate == 0.0:
+        return x
+    if x.ndim == 3:  # one image
+        kept = jax.random.bernoulli(key, 1.0 - rate, x.shape)
+    else:
+        kept = jnp.moveaxis(
+            draw_rows(
+                lambda n: jax.random.bernoulli(key, 1.0 - rate, (n, *x.shape[:-1])), x.shape[-1]
+            ),
+            0,
+            -1,
+        )
+    return jnp.where(kept, x / (1.0 - rate), 0.0)
 
 
 def _gate_closed(layer: Convolution) -> Convolution:
