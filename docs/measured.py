@@ -276,6 +276,16 @@ def reversible(result: dict) -> str:
     )
 
 
+def glow(result: dict) -> str:
+    """Images a second of one Glow in several libraries."""
+    lines = ["| a step of training | images a second | diglm is faster by |", "|---|---:|---:|"]
+    for name, numbers in result["metrics"].items():
+        lines.append(
+            f"| {name} | {numbers['images_a_second']:.0f} | {numbers['diglm_is_faster_by']:.2f}x |"
+        )
+    return "\n".join(lines)
+
+
 def _lambda(result: dict) -> str:
     weight = result["config"]["weight"]
     return f"{weight:g}/D" if weight > 0 else "0"
@@ -302,6 +312,7 @@ WRITERS: dict[str, Callable[[], str]] = {
     "mnist_in_short": lambda: images_in_short("mnist"),
     "image_recipes": _from_file("image_recipes", image_recipes),
     "reversible": _from_file("reversible", reversible),
+    "glow": _from_file("glow", glow),
     "svhn": lambda: images("svhn"),
     "cifar10": lambda: images("cifar10"),
     "toy_regression": _from_file("toy_regression", toy_regression),
