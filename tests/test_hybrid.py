@@ -9,7 +9,7 @@ from scipy import stats
 
 from diglm import Flow, Hybrid, flows
 from diglm.bases import Normal, NormalMixture
-from diglm.bijections import AbstractBijection, Identity
+from diglm.bijections import AbstractBijection, ActNorm, Identity
 from diglm.completion import Completion, fixed_offsets
 from diglm.heads import make_head
 from diglm.types import partition
@@ -170,6 +170,30 @@ def test_dropout_acts_in_training_only():
 
 
 # ---------------------------------------------------------------- completion
+
+
+def test_labels_shape_only_the_guided_features():
+    xs = jnp.asarray(np.random.default_rng(0).normal(size=(6, 4)))
+
+    def slopes(guided, of):
+        """Of a sum over rows in a shift of the features, the last thing that the flow does."""
+        flow = Flow(ActNorm(4))
+        head = randomised(make_head("categorical", 4, n_classes=3), 1.0)
+        model = Hybrid(flow, head, guided=guided)
+        grads = eqx.filter_grad(lambda m: jnp.sum(of(m.forward_batch(xs)[0])))(model)
+        return np.asarray(grads.flow.bijection.bias), np.asarray(grads.head.weight)
+
+    def label(outputs):
+        return jax.vmap(lambda response: response.log_prob(jnp.array(1)))(outputs.response)
+
+    (free, head_free), (one, head_one) = (slopes(guided, label) for guided in (None, 1))
+    assert np.all(free != 0)
+    np.testing.assert_allclose(one, [free[0], 0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(head_one, head_free)  # the head reads them all
+    density = [slopes(guided, lambda outputs: outputs.log_px)[0] for guided in (None, 1)]
+    np.testing.assert_allclose(density[0], density[1])
+    with pytest.raises(ValueError, match="guided is a number of features or None; got -1"):
+        Hybrid(Flow(ActNorm(4)), make_head("categorical", 4, n_classes=3), guided=-1)
 
 
 def test_cell_masses_of_whole_numbers_sum_to_one():

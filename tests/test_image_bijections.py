@@ -35,12 +35,19 @@ CONSTRUCTORS = {
     "actnorm": lambda key: bij.ActNorm(SHAPE),
     "convolution_1x1": lambda key: bij.Convolution1x1(SHAPE, key=key),
     "coupling": lambda key: coupling(SHAPE, key=key),
+    "coupling_uneven": lambda key: bij.AffineCoupling(
+        SHAPE, ConvolutionalNetwork(3, 2, 5, key=key), kept=3
+    ),
     "coupling_highway": lambda key: coupling(SHAPE, key=key, highway=True, batch_norm=True, last=1),
     "scan": lambda key: bij.Scan(block, 2, key=key),
     "scan_unrolled": lambda key: bij.Scan(block, 2, unroll=2, key=key),
     "scan_reversible": lambda key: bij.Scan(block, 2, reversible=True, key=key),
     "multiscale": lambda key: flows.glow(
         (8, 8, 1), n_blocks=[1, 1], width=4, factor_out=True, key=key
+    ).bijection.layers[1],
+    "reading": lambda key: bij.Chain(flows.reading((4, 8, 8), 5, 4, key=key)),
+    "read_multiscale": lambda key: flows.glow(
+        (8, 8, 1), n_blocks=[1, 1], width=4, factor_out=True, reader=3, key=key
     ).bijection.layers[1],
     "even_part": lambda key: small_glow(key, shape=(5, 7, 1)).layers[1],
     "glow": small_glow,
@@ -178,7 +185,36 @@ def test_reversible_blocks_take_a_fraction_of_the_memory():
     assert peak(inverted) < peak(ordinary) / 4
 
 
+def test_what_leaves_a_level_is_what_its_last_coupling_changed():
+    first = coupling(SHAPE, key=jax.random.key(0))
+    scales = perturb(bij.MultiScale([first, bij.ActNorm((2, 4, 6))]), jax.random.key(1))
+    xs = images("multiscale", SHAPE)
+    zs, _ = scales.forward_and_log_det(xs)
+    changed, _ = scales.levels[0].forward_and_log_det(xs)
+    np.testing.assert_allclose(zs[: 2 * 4 * 6], changed[2:].reshape(-1, 3), atol=1e-12)
+
+
+def test_a_reader_writes_the_first_features_from_the_whole_image():
+    model = perturb(
+        flows.glow((12, 12, 3), n_blocks=[1], width=4, reader=4, key=jax.random.key(0)),
+        jax.random.key(1),
+        0.1,
+    )
+    x = images("glow", (12, 12), 3)
+    n_read = flows.n_read((12, 12, 3))
+    assert n_read == 36
+    slopes = eqx.filter_jit(jax.jacrev(lambda x: model.forward(x)))(x).reshape(-1, 12, 12, 3)
+    reached = np.any(np.abs(slopes) > 1e-12, axis=-1)
+    assert reached[0, -4:, -4:].any()  # read off a corner, of what the other corner says
+    assert not reached[n_read, -4:, -4:].any()  # one block sees but a few pixels around
+
+
 def test_wrong_shapes_are_named():
+    net = ConvolutionalNetwork(3, 2, 5, key=jax.random.key(0))
+    with pytest.raises(ValueError, match="1 <= kept < 4; got 4"):
+        bij.AffineCoupling(SHAPE, net, kept=4)
+    with pytest.raises(ValueError, match="hands on some of its channels"):
+        bij.MultiScale([bij.ActNorm(SHAPE), bij.ActNorm(SHAPE)])
     with pytest.raises(ValueError, match="both must be even; got 3 x 4"):
         bij.Squeeze((1, 3, 4))
     with pytest.raises(ValueError, match="at least 4 x 4 pixels; got 1 x 1"):

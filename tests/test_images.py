@@ -1,5 +1,6 @@
 """Images through the estimators: fit, predict, refuse, sample, save, resume; and bad images."""
 
+import jax
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,7 +9,7 @@ from diglm import HybridClassifier, HybridRegressor, load
 from diglm.bases import Normal, NormalMixture
 from diglm.data.images import ImageEncoder, as_images
 from diglm.estimators.settling import _features, with_base_of_classes
-from diglm.flows import Flow, glow, identity
+from diglm.flows import Flow, glow, identity, n_read
 from diglm.heads import CategoricalHead
 from diglm.hybrid import Hybrid
 from diglm.types import Batch
@@ -211,6 +212,36 @@ def test_bad_images_are_named(fitted, bad, message):
         fitted.predict(bad)
 
 
+@pytest.mark.parametrize("shape", [(6, 6, 3), (7, 5, 3)])
+def test_images_in_colour_have_a_reader(shape, tmp_path):
+    X, y = pictures(80, shape)
+    model = HybridClassifier(reader=4, **TINY, verbose=False).fit(X, y)
+    assert model.model_.guided == n_read(shape) == (shape[0] // 2) * (shape[1] // 2)
+    assert model.score(X, y) > 0.8
+    np.testing.assert_array_equal(model.inverse_transform(model.transform(X[:5])), X[:5])
+    model.save(tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
+
+
+def test_a_reader_can_be_left_out_or_asked_for():
+    X, y = pictures(40)
+    colours = np.repeat(X, 3, axis=3)
+    settings = TINY | {"n_epochs": 1, "verbose": False}
+    for images, reader, found in (
+        (X, "auto", False),
+        (colours, "auto", True),
+        (X, 3, True),
+        (colours, None, False),
+    ):
+        model = HybridClassifier(reader=reader, **settings).fit(images, y)
+        assert (model.model_.guided is not None) == found
+    own = glow((6, 6, 3), n_blocks=[1], width=4, key=jax.random.key(0))
+    assert HybridClassifier(own, **settings).fit(colours, y).model_.guided is None
+    with pytest.raises(ValueError, match="reader must be a whole number.*got 0"):
+        HybridClassifier(reader=0, **settings).fit(X, y)
+
+
 def test_images_that_no_recipe_fits():
     y = np.array([0, 1] * 10)
     with pytest.raises(ValueError, match="at least 4 x 4 pixels; got 1 x 1"):
@@ -226,8 +257,6 @@ def test_images_that_no_recipe_fits():
 
 
 def test_wide_images_have_a_recipe():
-    import jax
-
     model = glow((4, 257, 1), n_blocks=[1], width=2, key=jax.random.key(0))
     assert model.out_shape == (4 * 257,)
 

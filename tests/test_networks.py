@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diglm.networks import MLP, BatchNorm1d, Highway, Residual, network
+from diglm.networks import MLP, BatchNorm1d, Highway, Pyramid, Residual, network
 from diglm.networks.base import beside
 from diglm.networks.convolution import ConvolutionalNetwork
 from diglm.networks.mlp import ACTIVATIONS, Dense
@@ -207,3 +207,25 @@ def test_impossible_settings_say_so(make, settings, message, key):
 def test_unknown_network_lists_the_known(key):
     with pytest.raises(ValueError, match="highway.*mlp.*residual"):
         network("transformer", 2, 2, 4, 1, key=key)
+
+
+@pytest.mark.parametrize(("side", "n_halved"), [(16, 2), (6, 1), (7, 0), (4, 0)])
+def test_a_pyramid_gives_back_the_size_of_the_image(side, n_halved, key):
+    net = Pyramid((3, side, side), 2, 4, key=key)
+    xs = jnp.asarray(np.random.default_rng(0).normal(size=(3, side, side, 5)))
+    assert len(net.blocks) == n_halved
+    assert net(xs).shape == (2, side, side, 5)
+    np.testing.assert_allclose(net(xs)[..., 2], net(xs[..., 2]), atol=1e-12)
+    np.testing.assert_array_equal(net.forward_batch(xs)[0], net(xs))
+
+
+def test_a_pyramid_sees_the_whole_image(key):
+    net = Pyramid((2, 16, 16), 1, 4, key=key)
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(2, 16, 16)))
+    slopes = jax.grad(lambda x: net(x)[0, 0, 0])(x)
+    assert np.abs(slopes[:, -4:, -4:]).max() > 0
+
+
+def test_a_pyramid_needs_a_width(key):
+    with pytest.raises(ValueError, match="Pyramid needs width >= 1; got 0"):
+        Pyramid((2, 8, 8), 1, 0, key=key)

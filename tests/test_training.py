@@ -1,6 +1,7 @@
 """Training: deterministic, guarded, compiled once, exact where the optimum is known."""
 
 import logging
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -127,6 +128,28 @@ def test_non_finite_rows_are_skipped_counted_and_stop_with_the_last_good_state()
         pytest.warns(NonFiniteTrainingWarning),
     ):
         fit(small_model(), everywhere, objective=JointObjective(), settings=settings)
+
+
+def test_the_head_may_learn_at_a_rate_of_its_own():
+    settings = Settings(n_epochs=1, batch_size=300, warmup=0.0, averaging=0.0, patience=None)
+
+    def moves(head_rate):
+        before = small_model()
+        now = fit(
+            before,
+            rows_of(),
+            objective=JointObjective(),
+            settings=replace(settings, head_rate=head_rate),
+        ).model
+        return [
+            leaves(part) - leaves(old)
+            for part, old in ((now.flow, before.flow), (now.head, before.head))
+        ]
+
+    (flow, head), (same_flow, slower_head) = moves(1.0), moves(0.25)
+    np.testing.assert_allclose(same_flow, flow, atol=1e-12)
+    np.testing.assert_allclose(slower_head, 0.25 * head, rtol=1e-9)
+    assert np.all(head != 0)
 
 
 def test_early_stopping_keeps_the_best_epoch():

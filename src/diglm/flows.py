@@ -27,7 +27,7 @@ from diglm.bijections import (
     Squeeze,
     random_permutation,
 )
-from diglm.networks import ConvolutionalNetwork, network
+from diglm.networks import ConvolutionalNetwork, Pyramid, network
 from diglm.types import Key, Scalar, split_key
 
 
@@ -162,6 +162,7 @@ def glow(
     bound: float = 2.0,
     n_bins: int = 16,
     alpha: float = 1e-6,
+    reader: int = 0,
     reversible: bool = False,
     unroll: int = 1,
     key: Key,
@@ -187,6 +188,8 @@ def glow(
             couplings cannot change the shape of a distribution, and pixels that are all black have,
             after the logit, the shape of an exponential one.
         alpha: margin of the logit.
+        reader: width of a network that reads the whole image into one channel; 0 for none. See
+            `reading`.
         reversible: whether blocks are inverted in the backward pass rather than kept.
         unroll: blocks laid out per turn of the compiled loop.
         key: seeds the weights.
@@ -206,9 +209,14 @@ def glow(
     now: tuple[int, ...] = (channels, height - height % 2, width_ - width_ % 2)
     layers: list[AbstractBijection] = []
     levels: list[AbstractBijection] = []
-    for n, hidden, key_level in zip(n_blocks, widths, split_key(key, len(n_blocks)), strict=False):
+    *keys, key_reader = split_key(key, len(n_blocks) + 1)
+    for level, (n, hidden, key_level) in enumerate(zip(n_blocks, widths, keys, strict=False)):
         squeeze = Squeeze(now)
         now = squeeze.out_shape
+        layers.append(squeeze)
+        if level == 0 and reader > 0:
+            levels.append(Chain([squeeze, *reading(now, hidden, reader, key=key_reader)]))
+            layers, now = [], (now[0] - 1, *now[1:])
 
         def block(block_key: Key, shape=now, hidden=hidden) -> AbstractBijection:
             key_mix, key_net = split_key(block_key, 2)
@@ -226,17 +234,45 @@ def glow(
             mix = Convolution1x1(shape, key=key_mix)
             return Chain([ActNorm(shape), mix, AffineCoupling(shape, net, bound=bound)])
 
-        layers += [squeeze, Scan(block, n, unroll=unroll, reversible=reversible, key=key_level)]
+        layers.append(Scan(block, n, unroll=unroll, reversible=reversible, key=key_level))
         if factor_out:
             levels.append(Chain(layers))
-            layers, now = [], (now[0] - now[0] // 2, *now[1:])
-    inner = MultiScale(levels if factor_out else [Chain(layers)])
+            layers, now = [], (now[0] // 2, *now[1:])
+    inner = MultiScale(levels if factor_out else [*levels, Chain(layers)])
     whole = (channels, height, width_)
     body = inner if inner.in_shape == whole else EvenPart(inner, whole)
     front: list[AbstractBijection] = [Logit(whole, alpha=alpha, high=256.0)]
     if n_bins > 0:
         front.append(Spline(whole, n_bins, bound=LARGEST_LOGIT))
     return Images(Chain([*front, body]))
+
+
+def reading(
+    shape: tuple[int, ...], width: int, reader: int, *, key: Key
+) -> list[AbstractBijection]:
+    r"""Couplings that turn the last channel $b$ into what the others, $a$, say of the whole image.
+
+    $b \leftarrow b \odot e^{s(a)} + t(a)$ twice: with a small network that predicts $b$ from the
+    pixels around, so that little is left of it, then with a deep one that sees the whole image and
+    writes what it has read over that little. The other channels go on to the rest of the flow, and
+    what was read is a feature at once: a head finds there what a deep network knows, and blocks
+    that learn the density of all else need not compute it on their way.
+    """
+    kept, n_out = shape[0] - 1, AffineCoupling.n_parameters(shape[0], shape[0] - 1)
+    key_near, key_whole = split_key(key, 2)
+    near = ConvolutionalNetwork(kept, n_out, width, key=key_near)
+    whole = Pyramid((kept, *shape[1:]), n_out, reader, key=key_whole)
+    return [
+        ActNorm(shape),
+        AffineCoupling(shape, near, kept=kept, bound=3.0),
+        ActNorm(shape),
+        AffineCoupling(shape, whole, kept=kept, bound=3.0),
+    ]
+
+
+def n_read(shape: tuple[int, int, int]) -> int:
+    """How many features, the first ones, the reader of a `glow` writes."""
+    return (shape[0] // 2) * (shape[1] // 2)
 
 
 def n_levels(shape: tuple[int, int, int]) -> int:

@@ -31,12 +31,15 @@ class Hybrid(eqx.Module):
         head: the generalized linear model that reads y off z.
         completion: how cells and missing entries are filled; None for continuous data.
         dropout: rate at which features are dropped before the head, in training only.
+        guided: how many features, the first ones, labels may shape; None for all. The head reads
+            the others as it finds them: what leads to them is trained for the density alone.
     """
 
     flow: Flow
     head: AbstractHead
     completion: AbstractCompletion | None
     dropout: float = eqx.field(static=True)
+    guided: int | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -44,12 +47,15 @@ class Hybrid(eqx.Module):
         head: AbstractHead,
         completion: AbstractCompletion | None = None,
         dropout: float = 0.0,
+        guided: int | None = None,
     ):
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout is a rate, 0 <= dropout < 1; got {dropout}.")
+        if guided is not None and guided < 0:
+            raise ValueError(f"guided is a number of features or None; got {guided}.")
         self.flow, self.head = flow, head
         self.completion = completion if completion is not None and completion.needed else None
-        self.dropout = float(dropout)
+        self.dropout, self.guided = float(dropout), guided
 
     def __call__(self, x: Array) -> Outputs:
         """Features, log p(x) and p(y|x) of one example; what it leaves open is put at its centre.
@@ -110,6 +116,9 @@ class Hybrid(eqx.Module):
             xs, log_q = jax.vmap(self.completion.draw)(xs, uniform)
         zs, log_px, flow = self.flow.forward_batch(xs, key=key_flow, start=start)
         features = zs.reshape(len(zs), -1)
+        if self.guided is not None:
+            shaped, found = jnp.split(features, [self.guided], axis=1)
+            features = jnp.concatenate([shaped, jax.lax.stop_gradient(found)], axis=1)
         if key_drop is not None and self.dropout > 0:
             keep = draw_rows(
                 lambda n: jax.random.bernoulli(key_drop, 1 - self.dropout, (n, features.shape[1])),

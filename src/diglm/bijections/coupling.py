@@ -22,8 +22,9 @@ from diglm.types import Key, clamp
 class AbstractCoupling(AbstractBijection):
     r"""$z_a = x_a$ and $z_b = g(x_b; \theta)$ with $\theta = f(x_a)$, where g is elementwise.
 
-    The parts are the two halves of the first axis: coordinates of a vector, channels of an image
-    (channels, height, width), of which several may lie side by side along a last axis.
+    The parts lie along the first axis, the first `kept` entries and the others: coordinates of a
+    vector, channels of an image (channels, height, width), of which several may lie side by side
+    along a last axis.
 
     The conditioner f sees its input clipped to $[-limit, limit]$. What it can answer is then
     bounded, so a row far outside the data is moved and stretched by no more than rows at the
@@ -31,6 +32,7 @@ class AbstractCoupling(AbstractBijection):
     """
 
     conditioner: eqx.AbstractVar[AbstractNetwork]
+    kept: eqx.AbstractVar[int]
     limit: eqx.AbstractVar[float]
 
     @abstractmethod
@@ -59,7 +61,7 @@ class AbstractCoupling(AbstractBijection):
         self, xs: Float[Array, "..."], *, key: Key | None = None, start: bool = False
     ) -> tuple[Float[Array, "..."], Float[Array, " rows"], "AbstractCoupling"]:
         axis = 1 if len(self.in_shape) == 1 else 0  # rows of a table come first, of images last
-        as_, bs = jnp.split(xs, [self.in_shape[0] // 2], axis=axis)
+        as_, bs = jnp.split(xs, [self.kept], axis=axis)
         raws, moved = self.conditioner.forward_batch(self._clip(as_), key=key, start=start)
         bs, log_dets = (jax.vmap(self.change) if axis == 1 else self.change)(bs, raws)
         layer = eqx.tree_at(lambda layer: layer.conditioner, self, moved)
@@ -88,7 +90,7 @@ class AbstractCoupling(AbstractBijection):
 
     def _split(self, x: Array) -> list[Array]:
         # Not two slices: the gradient of a split is one concatenation, which XLA sees through.
-        return jnp.split(x, [self.in_shape[0] // 2])
+        return jnp.split(x, [self.kept])
 
     def _clip(self, a: Array) -> Array:
         return clamp(a, -self.limit, self.limit)
@@ -100,9 +102,10 @@ class AffineCoupling(AbstractCoupling):
     The log-scale is bounded, so the exponential cannot overflow; stacked layers reach any scale.
 
     Args:
-        shape: of the example, or the size of a vector; the first half of its first axis is kept.
-        conditioner: network from `dim // 2` to `n_parameters(dim)` numbers, at each place of an
+        shape: of the example, or the size of a vector.
+        conditioner: network from `kept` to `n_parameters(dim, kept)` numbers, at each place of an
             image; `dim` is the size of the first axis.
+        kept: how many entries of the first axis are left as they are; None for half of them.
         bound: B, the largest absolute log-scale.
         limit: largest absolute input that the conditioner sees.
 
@@ -110,6 +113,7 @@ class AffineCoupling(AbstractCoupling):
     """
 
     conditioner: AbstractNetwork
+    kept: int = eqx.field(static=True)
     bound: float = eqx.field(static=True)
     limit: float = eqx.field(static=True)
     in_shape: tuple[int, ...] = eqx.field(static=True)
@@ -120,19 +124,22 @@ class AffineCoupling(AbstractCoupling):
         shape: int | tuple[int, ...],
         conditioner: AbstractNetwork,
         *,
+        kept: int | None = None,
         bound: float = 1.0,
         limit: float = 8.0,
     ):
         shape = as_shape(shape)
-        _check_conditioner("AffineCoupling", shape, conditioner, self.n_parameters(shape[0]))
-        self.conditioner = conditioner
+        kept = shape[0] // 2 if kept is None else kept
+        n_out = self.n_parameters(shape[0], kept)
+        _check_conditioner("AffineCoupling", shape, kept, conditioner, n_out)
+        self.conditioner, self.kept = conditioner, kept
         self.bound, self.limit = check_bound("AffineCoupling", bound), float(limit)
         self.in_shape = self.out_shape = shape
 
     @staticmethod
-    def n_parameters(dim: int) -> int:
+    def n_parameters(dim: int, kept: int | None = None) -> int:
         """How many numbers the conditioner must give: a log-scale and a shift each."""
-        return 2 * (dim - dim // 2)
+        return 2 * (dim - (dim // 2 if kept is None else kept))
 
     def change(self, b: Array, raw: Array) -> tuple[Array, Float[Array, "*rows"]]:
         log_scale, shift = self._parameters(raw)
@@ -163,6 +170,7 @@ class SplineCoupling(AbstractCoupling):
     """
 
     conditioner: AbstractNetwork
+    kept: int = eqx.field(static=True)
     n_bins: int = eqx.field(static=True)
     bound: float = eqx.field(static=True)
     limit: float = eqx.field(static=True)
@@ -178,8 +186,9 @@ class SplineCoupling(AbstractCoupling):
         bound: float = 5.0,
         limit: float = 8.0,
     ):
-        _check_conditioner("SplineCoupling", (dim,), conditioner, self.n_parameters(dim, n_bins))
-        self.conditioner, self.n_bins = conditioner, n_bins
+        n_out = self.n_parameters(dim, n_bins)
+        _check_conditioner("SplineCoupling", (dim,), dim // 2, conditioner, n_out)
+        self.conditioner, self.kept, self.n_bins = conditioner, dim // 2, n_bins
         self.bound, self.limit = check_bound("SplineCoupling", bound), float(limit)
         self.in_shape = self.out_shape = (dim,)
 
@@ -198,13 +207,18 @@ class SplineCoupling(AbstractCoupling):
 
 
 def _check_conditioner(
-    name: str, shape: tuple[int, ...], conditioner: AbstractNetwork, n_out: int
+    name: str, shape: tuple[int, ...], n_kept: int, conditioner: AbstractNetwork, n_out: int
 ) -> None:
     if shape[0] < 2:
         raise ValueError(
             f"{name} splits the first axis of its input, so that must be >= 2; got {shape[0]}."
         )
-    kept, wanted = (shape[0] // 2, *shape[1:]), (n_out, *shape[1:])
+    if not 1 <= n_kept < shape[0]:
+        raise ValueError(
+            f"{name} keeps some entries of the first axis and changes the others, so 1 <= kept < "
+            f"{shape[0]}; got {n_kept}."
+        )
+    kept, wanted = (n_kept, *shape[1:]), (n_out, *shape[1:])
     example = jax.ShapeDtypeStruct(kept, jnp.result_type(float))
     try:
         given = eqx.filter_eval_shape(conditioner, example).shape

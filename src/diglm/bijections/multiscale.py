@@ -12,14 +12,15 @@ from diglm.types import Key
 
 
 class MultiScale(AbstractImageBijection):
-    r"""$h_l = f_l(u_{l-1})$, $(z_l, u_l) = h_l$ by channels, $z = (z_1, \dots, z_{L-1}, h_L)$.
+    r"""$h_l = f_l(u_{l-1})$, $(u_l, z_l) = h_l$ by channels, $z = (z_1, \dots, z_{L-1}, h_L)$.
 
-    Every level but the last sends the first half of its channels straight to the features and
-    hands on the rest. z is a vector of all of them, coarse levels last, so that a head reads off
-    every level.
+    Every level but the last hands on as many of its first channels as the next one takes, and sends
+    the others straight to the features: those that its last coupling has just changed given the
+    ones that stay. z is a vector of all of them, coarse levels last, so that a head reads off every
+    level.
 
     Args:
-        levels: bijections of channels-first images; each takes half of the channels that the one
+        levels: bijections of channels-first images; each takes some of the channels that the one
             before gives.
 
     Reference: Dinh et al. (2017), https://arxiv.org/abs/1605.08803
@@ -33,11 +34,11 @@ class MultiScale(AbstractImageBijection):
         if not levels:
             raise ValueError("MultiScale needs at least one level.")
         for i, (first, second) in enumerate(zip(levels[:-1], levels[1:], strict=True)):
-            handed_on = (first.out_shape[0] - first.out_shape[0] // 2, *first.out_shape[1:])
-            if handed_on != second.in_shape:
+            (given, *places), (taken, *same) = first.out_shape, second.in_shape
+            if places != same or not taken < given:
                 raise ValueError(
-                    f"MultiScale level {i} hands on shape {handed_on}, but level {i + 1} takes "
-                    f"{second.in_shape}."
+                    f"MultiScale level {i} gives shape {first.out_shape} and hands on some of its "
+                    f"channels, but level {i + 1} takes {second.in_shape}."
                 )
         self.levels, self.in_shape = tuple(levels), levels[0].in_shape
         channels, height, width = self.in_shape
@@ -71,11 +72,11 @@ class MultiScale(AbstractImageBijection):
         for level in reversed(self.levels):
             channels, height, width = level.out_shape
             if x is not None:
-                channels //= 2
+                channels -= x.shape[0]
             n_own = channels * height * width
             z, own = jnp.split(z, [z.shape[0] - n_own])
             own = own.reshape(channels, height, width, *rows)
-            whole = own if x is None else jnp.concatenate([own, x])
+            whole = own if x is None else jnp.concatenate([x, own])
             x, log_det = level.inverse_and_log_det(whole)
             total = total + log_det
         assert x is not None  # there is at least one level
@@ -92,6 +93,6 @@ class MultiScale(AbstractImageBijection):
             total = total + log_det
             levels.append(level)
             if i < n_levels - 1:
-                own, x = jnp.split(x, [x.shape[0] // 2])
+                x, own = jnp.split(x, [self.levels[i + 1].in_shape[0]])
                 done.append(own.reshape(-1, *rows))
         return jnp.concatenate([*done, x.reshape(-1, *rows)]), total, tuple(levels)

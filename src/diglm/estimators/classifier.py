@@ -69,6 +69,9 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
             "elbo-diagonal" (with independent weights), "laplace", or "jaakkola" (the bound of
             Jaakkola and Jordan, for two classes); "auto" is "elbo".
         augment: pixels by which training images are moved at most, at random; "auto" chooses.
+        reader: width of the network that reads whole images for the head, while the rest of the
+            flow learns their density; None for none, so that labels shape the whole flow; "auto"
+            is 48 for images in colour. See `diglm.flows.reading`.
         random_state: seed of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
     """
@@ -101,6 +104,7 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
         random_effects: Any = "auto",
         inference: Any = "auto",
         augment: Any = "auto",
+        reader: Any = "auto",
         random_state: Any = None,
         verbose: Any = "auto",
     ):
@@ -129,6 +133,7 @@ class HybridClassifier(ClassifierMixin, AbstractMixedEstimator):
         self.random_effects = random_effects
         self.inference = inference
         self.augment = augment
+        self.reader = reader
         self.random_state = random_state
         self.verbose = verbose
 

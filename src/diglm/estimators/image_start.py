@@ -43,6 +43,8 @@ AUTOMATIC = {
 LEVELS_TO_FACTOR = 3  # channels grow fourfold a level, and a third one would cost most of all
 STARTING_WEIGHTS = {"grey": 1.0, "colour": 10.0}
 MARGINS = {"grey": 1e-6, "colour": 0.05}  # of the logit; drawings are black and white to the end
+READERS = {"grey": 0, "colour": 48}  # widths
+HEAD_RATE = 0.1  # of the flow's, where there is a reader
 STEPS = 12_000  # of training, where the number of epochs is not given
 
 
@@ -58,6 +60,7 @@ def begin_images(
 ) -> Beginning:
     """What `begin` gives for tables: the model started from images, its objective, its settings."""
     chosen = _sizes(parameters, n_rows, classes=target.metric == "accuracy")
+    reader = _reader(parameters, encoder.shape)
     volume_weight = parameters["volume_weight"]
     variance = 1.0 if volume_weight is None else float(volume_weight)
     known = np.flatnonzero(train.labelled)
@@ -65,10 +68,11 @@ def begin_images(
         raise ValueError("No training image has a label, so there is nothing to predict.")
     head = started(target.head(encoder.dim), Batch(*(column[known] for column in train)))
     flow = Flow(
-        _bijection(parameters["flow"], encoder.shape, chosen, n_rows, seed),
+        _bijection(parameters["flow"], encoder.shape, chosen, reader, n_rows, seed),
         Normal(encoder.dim, variance),
     )
-    model = _started(Hybrid(flow, head, PixelCells(), chosen["dropout"]), train, seed)
+    guided = flows.n_read(encoder.shape) if reader else None
+    model = _started(Hybrid(flow, head, PixelCells(), chosen["dropout"], guided), train, seed)
     offsets = fixed_offsets(encoder.shape, IMAGE_OFFSETS)
     model = with_fitted_head(model, train, held_out, offsets, exactly=False)
     objective = objective_of(parameters, encoder.dim, n_rows)
@@ -76,12 +80,13 @@ def begin_images(
         n_epochs=chosen["n_epochs"],
         batch_size=chosen["batch_size"],
         learning_rate=chosen["learning_rate"],
+        head_rate=HEAD_RATE if reader else 1.0,
         patience=chosen["patience"],
         averaging=0.998,
         final_rate=0.02,
         emphasis=(
             _emphasis(parameters["generative_weight"], encoder.shape)
-            if volume_weight is None
+            if volume_weight is None and not reader
             else 1.0
         ),
         emphasis_share=0.5,
@@ -121,7 +126,8 @@ def _emphasis(weight: float, shape: tuple[int, int, int]) -> float:
     """By how much more log p(x) counts at first: lambda starts at 1/D at least, of colours at 10/D.
 
     Classes pull harder than the density. Where they are slow to learn they keep it from taking
-    shape: at 1/D from the start, SVHN's stays for long that of hardly more than a linear flow.
+    shape: at 1/D from the start, SVHN's stays for long that of hardly more than a linear flow. With
+    a reader there is no need: labels do not reach the part of the flow that holds the density.
     """
     least = STARTING_WEIGHTS[_kind(shape)]
     return max(1.0, least / weight) if weight > 0.0 else 1.0
@@ -129,6 +135,19 @@ def _emphasis(weight: float, shape: tuple[int, int, int]) -> float:
 
 def _kind(shape: tuple[int, int, int]) -> str:
     return "grey" if shape[2] == 1 else "colour"
+
+
+def _reader(parameters: dict[str, Any], shape: tuple[int, int, int]) -> int:
+    """The reader's width, 0 for none; a bijection that is given stays as it is."""
+    width = parameters["reader"]
+    if width is not None and width != "auto":
+        if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
+            raise ValueError(
+                f"reader must be a whole number of at least 1, 'auto', or None; got {width!r}."
+            )
+    if width is None or isinstance(parameters["flow"], AbstractBijection):
+        return 0
+    return READERS[_kind(shape)] if width == "auto" else int(width)
 
 
 def _translation(pixels: Any, shape: tuple[int, int, int]) -> Translate | None:
@@ -142,7 +161,12 @@ def _translation(pixels: Any, shape: tuple[int, int, int]) -> Translate | None:
 
 
 def _bijection(
-    flow: Any, shape: tuple[int, int, int], chosen: dict[str, Any], n_rows: int, seed: int
+    flow: Any,
+    shape: tuple[int, int, int],
+    chosen: dict[str, Any],
+    reader: int,
+    n_rows: int,
+    seed: int,
 ) -> AbstractBijection:
     if isinstance(flow, AbstractBijection):
         if flow.in_shape != shape or flow.out_shape != (int(np.prod(shape)),):
@@ -166,6 +190,7 @@ def _bijection(
         depth=chosen["depth"],
         factor_out=levels >= LEVELS_TO_FACTOR,
         alpha=MARGINS[_kind(shape)],
+        reader=reader,
         unroll=most if n_rows >= MANY_IMAGES else 1,
         key=jax.random.key(seed),
     )

@@ -88,6 +88,9 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
         inference: how a Bayesian head is trained or fitted, see the page on Bayesian heads; "auto"
             chooses.
         augment: pixels by which training images are moved at most, at random; "auto" chooses.
+        reader: width of the network that reads whole images for the head, while the rest of the
+            flow learns their density; None for none, so that labels shape the whole flow; "auto"
+            is 48 for images in colour. See `diglm.flows.reading`.
         random_state: seed of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
     """
@@ -119,6 +122,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
         random_effects: Any = "auto",
         inference: Any = "auto",
         augment: Any = "auto",
+        reader: Any = "auto",
         random_state: Any = None,
         verbose: Any = "auto",
     ):
@@ -146,6 +150,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
         self.random_effects = random_effects
         self.inference = inference
         self.augment = augment
+        self.reader = reader
         self.random_state = random_state
         self.verbose = verbose
 

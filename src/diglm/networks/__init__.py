@@ -5,6 +5,7 @@ from diglm.networks.convolution import ConvolutionalNetwork
 from diglm.networks.highway import Highway
 from diglm.networks.mlp import MLP
 from diglm.networks.normalisation import BatchNorm1d
+from diglm.networks.pyramid import Pyramid
 from diglm.networks.residual import Residual
 from diglm.types import Key
 
@@ -14,6 +15,7 @@ __all__ = [
     "ConvolutionalNetwork",
     "Highway",
     "MLP",
+    "Pyramid",
     "Residual",
     "network",
 ]

@@ -15,7 +15,7 @@ from diglm.completion import fixed_offsets
 from diglm.objectives.joint import JointObjective, Terms
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, restore, run_epoch
+from diglm.training.step import Shared, State, restore, run_epoch, shares_of
 from diglm.types import Batch, Key
 
 VALIDATION_OFFSETS = 2  # enough to rank epochs; scoring uses more
@@ -102,7 +102,8 @@ def fit(
     checked_rows = None
     if validation is not None and len(validation.weight) > 0:
         checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
-    fixed = (Shared(model, objective, schedule), on_device, checked_rows, offsets)
+    shared = Shared(model, objective, schedule, shares=shares_of(model, settings.head_rate))
+    fixed = (shared, on_device, checked_rows, offsets)
     state, rng = State.start(model), np.random.default_rng(seed)
     slots = bucket(n_steps * batch_size + batch_size)
     result = FitResult(model)

@@ -17,6 +17,7 @@ class Settings:
         n_epochs: passes over the rows, at most.
         batch_size: rows a step; never more than there are.
         learning_rate: the highest rate, reached after warm-up.
+        head_rate: the head's rate, as a share of the flow's.
         warmup: share of all steps over which the rate rises from zero.
         final_rate: the rate at the end, as a share of the highest.
         weight_decay: decoupled decay of every trained number.
@@ -31,6 +32,7 @@ class Settings:
     n_epochs: int = 100
     batch_size: int = 256
     learning_rate: float = 2e-3
+    head_rate: float = 1.0
     warmup: float = 0.05
     final_rate: float = 0.01
     weight_decay: float = 0.0
@@ -43,7 +45,15 @@ class Settings:
 
     def __post_init__(self):
         """Refuse settings that cannot train, naming the setting."""
-        positive = ("n_epochs", "batch_size", "learning_rate", "clip", "emphasis", "max_bad_steps")
+        positive = (
+            "n_epochs",
+            "batch_size",
+            "learning_rate",
+            "head_rate",
+            "clip",
+            "emphasis",
+            "max_bad_steps",
+        )
         for name in positive:
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):

@@ -91,7 +91,8 @@ def validation_terms(
 class Shared(NamedTuple):
     """What every step reads and none changes.
 
-    `mesh` where devices divide the rows of a batch, `augment(xs, key=)` where rows are changed.
+    `mesh` where devices divide the rows of a batch, `augment(xs, key=)` where rows are changed,
+    `shares` of the rate where not all weights learn at the same one.
     """
 
     model: Any
@@ -99,6 +100,7 @@ class Shared(NamedTuple):
     schedule: Schedule
     mesh: Mesh | None = None
     augment: Any = None
+    shares: Float[Array, " n"] | None = None
 
     @property
     def small(self) -> bool:
@@ -161,7 +163,7 @@ def take_steps(
     sums: Sums | None = None,
 ) -> tuple[State, Sums]:
     """`n_steps` steps in one compiled loop; step i learns from the rows `batch_at(i)`."""
-    model, objective, schedule, _, augment = shared
+    model, objective, schedule, _, augment, shares = shared
 
     def one_step(i: Array, carry: tuple[State, Sums]) -> tuple[State, Sums]:
         state, sums = carry
@@ -179,7 +181,7 @@ def take_steps(
             return loss, (terms, jax.lax.stop_gradient(moved_fixed))
 
         terms, fixed, gradient = _differentiate(loss_of, state.weights, batch)
-        state, good = advance(state, schedule, terms.loss, gradient, fixed)
+        state, good = advance(state, schedule, terms.loss, gradient, fixed, shares)
         added = jax.tree.map(
             lambda total, term: total + jnp.where(good, term, 0.0), sums.terms, terms
         )
@@ -268,8 +270,22 @@ def _end_epoch(
     return keep_best(state, checked.loss, always=False), means, checked
 
 
+def shares_of(model: Any, head_rate: float) -> Float[Array, " n"] | None:
+    """The share of the rate at which each weight learns: `head_rate` for the head's, else one."""
+    if head_rate == 1.0:
+        return None
+    trainable = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), partition(model)[0])
+    slower = jax.tree.map(lambda ones: head_rate * ones, trainable.head)
+    return ravel_pytree(eqx.tree_at(lambda m: m.head, trainable, slower))[0]
+
+
 def advance(
-    state: State, schedule: Schedule, loss: Scalar, gradient: Float[Array, " n"], fixed: Any
+    state: State,
+    schedule: Schedule,
+    loss: Scalar,
+    gradient: Float[Array, " n"],
+    fixed: Any,
+    shares: Float[Array, " n"] | None = None,
 ) -> tuple[State, Bool[Array, ""]]:
     """One Adam step from a clipped gradient; a non-finite one leaves the state as it was."""
     norm = jnp.sqrt(jnp.sum(jnp.square(gradient)))
@@ -280,7 +296,7 @@ def advance(
         direction, moments = ADAM.update(gradient, state.moments)
     rate = schedule.rate_at(state.step)
     step = cast(Array, direction) + schedule.weight_decay * state.weights
-    weights = state.weights - rate * step
+    weights = state.weights - rate * (step if shares is None else shares * step)
     decay = schedule.averaging_at(state.step)
     average = decay * state.average + (1 - decay) * weights
 

@@ -26,7 +26,7 @@ from diglm.training.loop import (
 )
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, Sums, end_epoch, run_chunk
+from diglm.training.step import Shared, State, Sums, end_epoch, run_chunk, shares_of
 from diglm.types import Batch, Key
 
 
@@ -72,7 +72,8 @@ def fit_stream(
     checked = None
     if validation is not None and len(validation.weight) > 0:
         checked = pad(validation, bucket(len(validation.weight)))
-    shared = layout.replicate(Shared(model, objective, schedule, layout.mesh, augment))
+    shares = shares_of(model, settings.head_rate)
+    shared = layout.replicate(Shared(model, objective, schedule, layout.mesh, augment, shares))
     ending = layout.replicate((checked, validation_offsets(model)))
     state, sums = layout.replicate((State.start(model), Sums.zero(jnp.result_type(float))))
     result, position = FitResult(model), Position(0, 0)

@@ -34,7 +34,7 @@ from diglm.training.loop import (
 )
 from diglm.training.progress import Progress, Record
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, _end_epoch, restore, take_steps
+from diglm.training.step import Shared, State, _end_epoch, restore, shares_of, take_steps
 from diglm.types import Batch, Key
 
 
@@ -186,7 +186,12 @@ def _prepare(
     if validation is not None and len(validation.weight) > 0:
         checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
     common = Common(
-        Shared(model, objective, Schedule.of(settings, n_steps * settings.n_epochs)),
+        Shared(
+            model,
+            objective,
+            Schedule.of(settings, n_steps * settings.n_epochs),
+            shares=shares_of(model, settings.head_rate),
+        ),
         jax.tree.map(jnp.asarray, pad(rows, bucket(len(rows.weight)))),
         checked_rows,
         validation_offsets(model),
