@@ -1,6 +1,7 @@
 """A run that is kept in a folder: interrupted, killed or torn, it ends as if nothing had been."""
 
 import errno
+import itertools
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -144,6 +146,23 @@ def test_resuming_goes_on_where_it_stood(table, folder, monkeypatch):
     monkeypatch.setattr(stream, "run_chunk", lambda *args: taken.append(1) or run_chunk(*args))
     fit(table, folder)
     assert len(taken) == N_CHUNKS - 5  # the sixth was not kept
+
+
+def test_the_clock_goes_on_within_an_epoch(table, folder, monkeypatch):
+    from diglm.training import loop, stream
+
+    def tick(seconds):
+        now = itertools.count(0, seconds)
+        clock = SimpleNamespace(perf_counter=lambda: float(next(now)))
+        for module in (loop, stream):
+            monkeypatch.setattr(module, "time", clock)
+
+    tick(1000)
+    fit_until(3, table, folder)  # in the first epoch, of which two chunks are kept
+    tick(0)
+    model = fit(table, folder)
+    assert model.history_[0]["seconds"] >= 1000
+    assert model.fit_seconds_ >= 1000
 
 
 def test_a_finished_run_trains_no_more(uninterrupted, table, folder, monkeypatch):

@@ -21,11 +21,12 @@ class Position(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What a checkpoint holds: the arrays of training, where it stood, and its epochs so far."""
+    """What a checkpoint holds: the arrays of training, where it stood, its epochs and its time."""
 
     arrays: Any
     position: Position
     history: list[dict[str, float | int]]
+    seconds: float
 
 
 class Checkpoints:
@@ -62,7 +63,11 @@ class Checkpoints:
         import orbax.checkpoint as ocp
 
         leaves = {f"{i:04d}": leaf for i, leaf in enumerate(jax.tree.leaves(saved.arrays))}
-        about = {"position": list(saved.position), "history": saved.history}
+        about = {
+            "position": list(saved.position),
+            "history": saved.history,
+            "seconds": saved.seconds,
+        }
         try:
             self._manager.save(
                 step,
@@ -103,8 +108,13 @@ class Checkpoints:
                 self._manager.delete(step)
                 continue
             arrays = [found.state[name] for name in sorted(template)]
-            position = Position(*found.about["position"])
-            return Saved(jax.tree.unflatten(structure, arrays), position, found.about["history"])
+            about = found.about
+            return Saved(
+                jax.tree.unflatten(structure, arrays),
+                Position(*about["position"]),
+                about["history"],
+                about["seconds"],
+            )
         return None
 
     def _claim(self, run: dict[str, Any]) -> None:

@@ -79,9 +79,8 @@ def fit_stream(
     result, position = FitResult(model), Position(0, 0)
     found = None if checkpoints is None else checkpoints.latest((state, sums))
     if found is not None:
-        (state, sums), position, result.history = found
-        # The clock goes on from the last epoch that was kept.
-        started -= result.history[-1]["seconds"] if result.history else 0.0
+        (state, sums), position, result.history, seconds = found
+        started -= seconds  # the clock goes on from where the state was kept
     elif checked is not None:  # the starting model is the first candidate for the best
         state, _, _ = end_epoch((shared, *ending), state, sums)
         sums = layout.replicate(Sums.zero(jnp.result_type(float)))
@@ -92,7 +91,8 @@ def fit_stream(
     def keep() -> None:
         if checkpoints is not None:
             step = position.epoch * plan.n_steps + position.chunk * plan.steps_per_chunk
-            checkpoints.save(step, Saved((state, sums), position, result.history))
+            seconds = time.perf_counter() - started
+            checkpoints.save(step, Saved((state, sums), position, result.history, seconds))
 
     own = own_shards(plan.n_shards, layout.n_processes, layout.process)
     unsaved = 0
