@@ -213,6 +213,8 @@ def test_wrong_shapes_are_named():
     net = ConvolutionalNetwork(3, 2, 5, key=jax.random.key(0))
     with pytest.raises(ValueError, match="1 <= kept < 4; got 4"):
         bij.AffineCoupling(SHAPE, net, kept=4)
+    with pytest.raises(ValueError, match="reader is a width, or 0 for none; got -1"):
+        small_glow(jax.random.key(0), reader=-1)
     with pytest.raises(ValueError, match="hands on some of its channels"):
         bij.MultiScale([bij.ActNorm(SHAPE), bij.ActNorm(SHAPE)])
     with pytest.raises(ValueError, match="both must be even; got 3 x 4"):

@@ -204,6 +204,8 @@ def glow(
             f"1 to {n_levels(shape)} entries, and width at least as many; got {list(n_blocks)} and "
             f"{widths}."
         )
+    if reader < 0:
+        raise ValueError(f"reader is a width, or 0 for none; got {reader}.")
     if reversible and (dropout > 0 or batch_norm):
         raise ValueError("Reversible blocks can have neither dropout nor batch norm inside.")
     now: tuple[int, ...] = (channels, height - height % 2, width_ - width_ % 2)
