@@ -45,15 +45,11 @@ class Pyramid(AbstractNetwork):
                 [shape[0], *widths], widths, split_key(key_entries, len(widths)), strict=False
             )
         )
+        keys = split_key(key_blocks, 2 * n_halved)
         self.blocks = tuple(
             # The second starts small: a block is close to its input, and depth blows nothing up.
             (Convolution(n, n, 3, key=first), Convolution(n, n, 3, scale=0.2, key=second))
-            for n, first, second in zip(
-                widths[1:],
-                split_key(key_blocks, n_halved),
-                split_key(key_blocks, 2 * n_halved)[n_halved:],
-                strict=True,
-            )
+            for n, first, second in zip(widths[1:], keys[:n_halved], keys[n_halved:], strict=True)
         )
         # Not zero: a head that is fitted first finds something to read, and both can learn at once.
         n_last = n_out * 4**n_halved
