@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from diglm import HybridClassifier, HybridRegressor
-from diglm.data.sources import Split, uci_regression
+from diglm.data.downloads import Split, uci_regression
 from diglm.report.results import write_result
 
 EMBEDDED = {

@@ -15,7 +15,7 @@ from sklearn.linear_model import BayesianRidge
 
 from diglm import Flow, Hybrid, flows
 from diglm.heads import ConjugateHead
-from diglm.heads.evidence import (
+from diglm.heads.bayesian.regression import (
     Levels,
     Statistics,
     best_levels,
@@ -23,7 +23,7 @@ from diglm.heads.evidence import (
     log_evidence,
     posterior,
 )
-from diglm.objectives.evidence import direct_log_evidence, in_chunks, two_passes
+from diglm.objectives.two_passes import direct_log_evidence, in_chunks, two_passes
 from diglm.types import Batch, partition
 
 

@@ -6,9 +6,9 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from diglm.data import dealing  # noqa: E402
-from diglm.data.files import open_table  # noqa: E402
-from diglm.data.streaming import StreamPlan, read_chunks  # noqa: E402
+from diglm.data.files import dealing  # noqa: E402
+from diglm.data.files.opening import open_table  # noqa: E402
+from diglm.data.files.streaming import StreamPlan, read_chunks  # noqa: E402
 from diglm.types import Batch  # noqa: E402
 
 ROWS, SHARDS = 5_000, 4

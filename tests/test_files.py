@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from diglm.data import files, formats, spool
-from diglm.data.files import TableFileError, open_table
-from diglm.data.tabular import TableEncoder
+from diglm.data.files import formats, spool
+from diglm.data.files import opening as files
+from diglm.data.files.opening import TableFileError, open_table
+from diglm.data.table.encoder import TableEncoder
 
 N = 1000
 
@@ -217,10 +218,10 @@ def test_a_column_that_cannot_be_decoded_is_named(tmp_path):
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for name in ("diglm.data.formats", "diglm.data.files"):
+    for name in ("diglm.data.files.formats", "diglm.data.files.opening"):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'diglm\[files\]'"):
-        importlib.import_module("diglm.data.files")
+        importlib.import_module("diglm.data.files.opening")
     assert files.open_table is open_table  # the modules of the other tests are untouched
 
 

@@ -214,7 +214,7 @@ def test_a_flow_that_is_fitted_exactly_is_sent_to_fit(tmp_path):
 
 
 def test_files_without_rows_to_learn_from(tmp_path, frame):
-    from diglm.data.files import TableFileError
+    from diglm.data.files.opening import TableFileError
 
     empty = parquet(frame[:0], tmp_path / "empty.parquet")
     refused(empty, error=TableFileError, match="holds no rows")
@@ -233,8 +233,8 @@ def test_weights_that_are_none(tmp_path, frame):
 
 
 def test_csv_that_breaks_off_or_changes_its_mind(tmp_path, monkeypatch):
-    from diglm.data import spool
-    from diglm.data.files import TableFileError
+    from diglm.data.files import spool
+    from diglm.data.files.opening import TableFileError
 
     monkeypatch.setattr(spool, "BLOCK_BYTES", 200)
     lines = ["size,value", *(f"{i},{i / 2}" for i in range(100))]
@@ -247,7 +247,7 @@ def test_csv_that_breaks_off_or_changes_its_mind(tmp_path, monkeypatch):
 
 
 def test_parquet_files_whose_types_differ(tmp_path, frame):
-    from diglm.data.files import TableFileError
+    from diglm.data.files.opening import TableFileError
 
     parquet(frame[:100], tmp_path / "a.parquet")
     parquet(frame[:100].assign(count="three"), tmp_path / "b.parquet")
@@ -255,7 +255,7 @@ def test_parquet_files_whose_types_differ(tmp_path, frame):
 
 
 def test_a_file_lost_in_training_leaves_the_earlier_model(table, unseen, tmp_path, monkeypatch):
-    from diglm.data.files import TableFileError
+    from diglm.data.files.opening import TableFileError
     from diglm.estimators.filefit import ProgressBar
 
     folder, some = tmp_path / "rows", unseen[FEATURES][:20]

@@ -11,7 +11,7 @@ import scipy.stats
 from scipy.integrate import quad
 from threadpoolctl import threadpool_limits
 
-from diglm.data import sources
+from diglm.data import downloads
 from diglm.experiments import (
     flights_baselines,
     flights_boosting,
@@ -150,7 +150,7 @@ def small_file(tmp_path, monkeypatch):
     path = tmp_path / "small.parquet"
     parquet.write_table(pyarrow.table(columns), path)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    monkeypatch.setattr(sources, "FLIGHTS_2008", sources.Source(path.name, digest, "flights"))
+    monkeypatch.setattr(downloads, "FLIGHTS_2008", downloads.Source(path.name, digest, "flights"))
     monkeypatch.setattr(flights_protocol, "N_TEST", 8)
     monkeypatch.setattr(flights_protocol, "N_FIRST", 20)
     return path
@@ -172,7 +172,7 @@ def test_splits_are_complete_rows_in_order_of_time(small_file):
 def test_an_altered_file_is_refused(small_file):
     small_file.write_bytes(small_file.read_bytes() + b" ")
     with pytest.raises(ValueError, match="sha256"):
-        sources.flights(small_file.parent)
+        downloads.flights(small_file.parent)
 
 
 def test_unknown_split_and_baseline_say_what_is_known():
@@ -204,7 +204,7 @@ def simulated():
     u = (x - 100.0) / 20.0
     noise = 4.0 * np.exp(0.7 * u[:, 2]) * rng.standard_t(4.0, size=900)
     y = 10.0 + 30.0 * u[:, 0] - 20.0 * u[:, 1] + noise
-    return sources.Split(x[:500], y[:500], x[500:], y[500:])
+    return downloads.Split(x[:500], y[:500], x[500:], y[500:])
 
 
 SETTINGS = {
@@ -279,7 +279,7 @@ def test_baselines_beat_a_constant(name, simulated, boosted):
 
 def test_a_constant_student_t_is_the_better_constant_where_tails_are_heavy():
     y = 20.0 * np.random.default_rng(3).standard_t(1.5, size=3000)
-    rows = sources.Split(np.zeros((2000, 1)), y[:2000], np.zeros((1000, 1)), y[2000:])
+    rows = downloads.Split(np.zeros((2000, 1)), y[:2000], np.zeros((1000, 1)), y[2000:])
     found = fit("constant", rows)
     assert found["constant-student-t"]["nll"] < found["constant"]["nll"] - 0.3
 

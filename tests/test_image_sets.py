@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from diglm.data import image_sets, sources
+from diglm.data import downloads, image_sets
+from diglm.data.downloads import Source
 from diglm.data.image_sets import load_images
-from diglm.data.sources import Source
 
 
 def idx_files(folder, n=3):
@@ -98,7 +98,7 @@ def test_what_is_not_there_is_named(tmp_path, monkeypatch):
     def offline(*_, **__):
         raise OSError("no network")
 
-    monkeypatch.setattr(sources.urllib.request, "urlopen", offline)
+    monkeypatch.setattr(downloads.urllib.request, "urlopen", offline)
     for name in ("mnist", "svhn", "cifar10"):
         with pytest.raises(FileNotFoundError, match="could not be downloaded"):
             load_images(name, "train", tmp_path)

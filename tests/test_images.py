@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from diglm import HybridClassifier, HybridRegressor, load
 from diglm.bases import Normal, NormalMixture
-from diglm.data.images import ImageEncoder, as_images
+from diglm.data.image import ImageEncoder, as_images
 from diglm.estimators.settling import _features, with_base_of_classes
 from diglm.flows import Flow, glow, identity, n_read
 from diglm.heads import CategoricalHead

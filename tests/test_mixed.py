@@ -10,7 +10,7 @@ from scipy import stats
 
 from diglm import HybridClassifier, HybridRegressor, load
 from diglm.heads import ConjugateHead
-from diglm.heads.mixed import _Problem, fit_mixed
+from diglm.heads.bayesian.effects import _Problem, fit_mixed
 
 
 def grouped(n_groups=12, size=10, seed=0, slope=1.0):

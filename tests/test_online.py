@@ -7,7 +7,7 @@ import pytest
 
 from diglm import HybridRegressor, load
 from diglm.estimators.seen import Seen, mark_rows
-from diglm.heads.evidence import Statistics, posterior
+from diglm.heads.bayesian.regression import Statistics, posterior
 
 
 def table(n=120, seed=0):

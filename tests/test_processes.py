@@ -29,7 +29,7 @@ if options["processes"] > 1:
 import jax
 import numpy as np
 from diglm import HybridRegressor
-from diglm.data.files import FileTable
+from diglm.data.files.opening import FileTable
 from diglm.estimators import filefit
 
 filefit.CHUNK_ROWS = 300

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diglm.data import formats, witnesses
-from diglm.data.files import TableFileError, open_table
-from diglm.data.streaming import StreamPlan, choose_shards, read_chunks
-from diglm.data.survey import survey
+from diglm.data.files import formats, witnesses
+from diglm.data.files.opening import TableFileError, open_table
+from diglm.data.files.streaming import StreamPlan, choose_shards, read_chunks
+from diglm.data.files.survey import survey
 from diglm.types import Batch
 
 NONE = np.array([], dtype=np.int64)

@@ -14,9 +14,9 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diglm.data.columns import Column
-from diglm.data.lattice import fit_numbers
-from diglm.data.tabular import TableEncoder
+from diglm.data.table.columns import Column
+from diglm.data.table.encoder import TableEncoder
+from diglm.data.table.lattice import fit_numbers
 from diglm.data.toy import mixed_table
 
 FACTORS = [1000.0, 0.3048, 1e-6, 2.0**40, -1.0]

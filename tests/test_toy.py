@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diglm.data.tabular import TableEncoder
+from diglm.data.table.encoder import TableEncoder
 from diglm.data.toy import mixed_table, toy_regression, two_moons
 
 

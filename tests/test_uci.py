@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from diglm.data.sources import Split
+from diglm.data.downloads import Split
 from diglm.experiments import uci
 
 

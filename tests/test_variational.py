@@ -9,9 +9,9 @@ from scipy import integrate, stats
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from diglm.heads import AverageBernoulli, AverageCategorical, AveragePoisson, VariationalHead
-from diglm.heads.jaakkola import jaakkola_jordan
-from diglm.heads.laplace import laplace
-from diglm.heads.natural import maximise_elbo
+from diglm.heads.bayesian.jaakkola import jaakkola_jordan
+from diglm.heads.bayesian.laplace import laplace
+from diglm.heads.bayesian.natural import maximise_elbo
 
 
 def designed(z):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.io import loadmat
 
-from diglm.data.sources import Source, find, locate
+from diglm.data.downloads import Source, find, locate
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 FASHION_URL = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"

@@ -23,8 +23,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from diglm import __about__
 from diglm.completion import fixed_offsets
-from diglm.data.images import ImageEncoder, as_images, is_image_array
-from diglm.data.tabular import Encoded, TableEncoder
+from diglm.data.image import ImageEncoder, as_images, is_image_array
+from diglm.data.table.encoder import Encoded, TableEncoder
 from diglm.estimators import engine, persistence
 from diglm.estimators.counterfactual import Counterfactual
 from diglm.estimators.frames import is_frame, table_like

@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import column_or_1d
 
-from diglm.data.images import ImageEncoder
+from diglm.data.image import ImageEncoder
 from diglm.estimators.base import Prepared, _check_number
 from diglm.estimators.counterfactual import Counterfactual, nearest_leading
 from diglm.estimators.mixed import AbstractMixedEstimator

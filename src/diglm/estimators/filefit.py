@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from diglm import __about__
-from diglm.data.tabular import TableEncoder
+from diglm.data.table.encoder import TableEncoder
 from diglm.estimators.start import begin
 from diglm.estimators.targets import AbstractTarget
 from diglm.training import ProgressBar
@@ -26,8 +26,8 @@ from diglm.types import Batch
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from diglm.data.files import FileTable
-    from diglm.data.survey import Survey
+    from diglm.data.files.opening import FileTable
+    from diglm.data.files.survey import Survey
     from diglm.estimators.base import AbstractHybridEstimator
 
 CHUNK_ROWS = 100_000  # read, shuffled and trained on together
@@ -63,7 +63,7 @@ class FileFit:
         shuffle: bool,
         seed: int,
     ):
-        from diglm.data.files import open_table
+        from diglm.data.files.opening import open_table
 
         self.estimator, self.target_name, self.weight_name = estimator, target, sample_weight
         self.save_every, self.seed, self.shuffle = save_every, seed, shuffle
@@ -92,8 +92,8 @@ class FileFit:
 
         Returns the target, and the labels and weights of the sample.
         """
-        from diglm.data.dealing import deal
-        from diglm.data.streaming import StreamPlan, choose_shards
+        from diglm.data.files.dealing import deal
+        from diglm.data.files.streaming import StreamPlan, choose_shards
         from diglm.estimators.base import Prepared
         from diglm.training.stream import own_shards
 
@@ -171,7 +171,7 @@ class FileFit:
 
     def _survey(self) -> "Survey":
         """One pass over the file, with a bar for people."""
-        from diglm.data.survey import survey
+        from diglm.data.files.survey import survey
 
         n = self.table.n_rows
         fraction = self.estimator.validation_fraction
@@ -191,7 +191,7 @@ class FileFit:
         return nullcontext() if self.folder is None else Checkpoints(self.folder, described)
 
     def _train(self, begun, plan, encode, held_out: Batch, metric: str, kept):
-        from diglm.data.streaming import read_chunks
+        from diglm.data.files.streaming import read_chunks
         from diglm.training.stream import fit_stream
 
         verbose = self.estimator.verbose if Layout().process == 0 else False

@@ -13,7 +13,7 @@ from diglm.bases import Normal
 from diglm.bijections import AbstractBijection
 from diglm.completion import PixelCells, fixed_offsets
 from diglm.data.chunks import ArrayPlan
-from diglm.data.images import ImageEncoder
+from diglm.data.image import ImageEncoder
 from diglm.estimators.start import (
     Beginning,
     objective_of,

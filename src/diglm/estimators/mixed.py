@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diglm.completion import fixed_offsets
-from diglm.data.tabular import Encoded
+from diglm.data.table.encoder import Encoded
 from diglm.estimators import engine
 from diglm.estimators.base import AbstractHybridEstimator, Prepared
 from diglm.estimators.settling import reaching
@@ -25,9 +25,9 @@ from diglm.heads import (
     ConjugateHead,
     Gaussian,
 )
-from diglm.heads.evidence import Levels, Posterior, inverse_factor
-from diglm.heads.jaakkola import GaussianWeights
-from diglm.heads.mixed import MixedEffects, fit_mixed
+from diglm.heads.bayesian.effects import MixedEffects, fit_mixed
+from diglm.heads.bayesian.jaakkola import GaussianWeights
+from diglm.heads.bayesian.regression import Levels, Posterior, inverse_factor
 from diglm.training import FitResult
 
 KINDS = {"mixed": "gaussian", "mixed_poisson": "poisson"}

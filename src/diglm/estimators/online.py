@@ -15,7 +15,7 @@ from diglm.estimators.seen import Seen, mark_rows
 from diglm.estimators.settling import known_weights
 from diglm.estimators.targets import NumberTarget
 from diglm.heads import ConjugateHead
-from diglm.heads.evidence import Levels, Posterior, Statistics, evidence_at, posterior
+from diglm.heads.bayesian.regression import Levels, Posterior, Statistics, evidence_at, posterior
 from diglm.types import Batch
 
 

@@ -186,8 +186,10 @@ def _classes() -> dict[str, type[eqx.Module]]:
     for package in MODEL_PACKAGES:
         module = importlib.import_module(f"diglm.{package}")
         inside = [
-            importlib.import_module(f"diglm.{package}.{info.name}")
-            for info in pkgutil.iter_modules(getattr(module, "__path__", []))
+            importlib.import_module(info.name)
+            for info in pkgutil.walk_packages(
+                getattr(module, "__path__", []), f"{module.__name__}."
+            )
         ]
         for source in [module, *inside]:
             for value in vars(source).values():

@@ -25,8 +25,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from diglm.data.files import FileTable, open_table
-from diglm.data.formats import BLOCK_ROWS, pa, pq
+from diglm.data.files.formats import BLOCK_ROWS, pa, pq
+from diglm.data.files.opening import FileTable, open_table
 from diglm.estimators import HybridClassifier, HybridRegressor, load
 from diglm.estimators.base import AbstractHybridEstimator
 from diglm.estimators.engine import CHUNK, LEAST_CHUNKS

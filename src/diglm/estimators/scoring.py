@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.utils.validation import check_is_fitted
 
-from diglm.data.files import FileTable, open_table
-from diglm.data.formats import BLOCK_ROWS, pa, pq
-from diglm.data.tabular import Encoded
+from diglm.data.files.formats import BLOCK_ROWS, pa, pq
+from diglm.data.files.opening import FileTable, open_table
+from diglm.data.table.encoder import Encoded
 from diglm.estimators import engine as evaluation
 from diglm.estimators.base import AbstractHybridEstimator
 from diglm.estimators.classifier import HybridClassifier

@@ -19,7 +19,7 @@ from diglm.estimators.start import (
     no_surer_than_seen,
 )
 from diglm.heads import AbstractHead, ConjugateHead, GLMHead, VariationalHead
-from diglm.heads.evidence import Levels, Statistics, best_levels
+from diglm.heads.bayesian.regression import Levels, Statistics, best_levels
 from diglm.hybrid import Hybrid
 from diglm.types import Batch
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from diglm.compiling import jit_once
 from diglm.completion import fixed_offsets
-from diglm.data.tabular import TableEncoder
+from diglm.data.table.encoder import TableEncoder
 from diglm.estimators import engine
 from diglm.estimators.recipes import build_hybrid, choose_sizes
 from diglm.estimators.targets import AbstractTarget

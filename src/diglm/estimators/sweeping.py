@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.utils.validation import column_or_1d
 
-from diglm.data.tabular import Encoded
+from diglm.data.table.encoder import Encoded
 from diglm.estimators import engine
 from diglm.estimators.base import AbstractHybridEstimator, Prepared
 from diglm.estimators.classifier import HybridClassifier

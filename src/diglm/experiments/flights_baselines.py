@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from diglm.data.sources import Split
+from diglm.data.downloads import Split
 from diglm.experiments.flights_boosting import boosting, natural_boosting
 from diglm.experiments.flights_ensemble import ensemble
 from diglm.experiments.flights_gp import gaussian_process

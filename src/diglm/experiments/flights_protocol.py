@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from diglm.data.sources import Split, flights
+from diglm.data.downloads import Split, flights
 from diglm.experiments.flights_metrics import Predictive
 
 ATTRIBUTES = (

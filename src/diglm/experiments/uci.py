@@ -24,7 +24,7 @@ from rich.console import Console
 from scipy import stats
 
 from diglm import HybridRegressor
-from diglm.data.sources import Split, uci_regression
+from diglm.data.downloads import Split, uci_regression
 from diglm.experiments.flights_protocol import require
 from diglm.report.results import write_result
 

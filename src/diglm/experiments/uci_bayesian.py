@@ -22,7 +22,7 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.preprocessing import StandardScaler
 
 from diglm import HybridRegressor
-from diglm.data.sources import Split
+from diglm.data.downloads import Split
 from diglm.experiments import uci
 
 TABLES = ("boston", "concrete", "energy", "wine", "yacht")

@@ -3,13 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from diglm.heads.averages import (
-    AverageBernoulli,
-    AverageCategorical,
-    AverageGaussian,
-    AveragePoisson,
-    Gaussians,
-)
 from diglm.heads.base import (
     AbstractBayesianHead,
     AbstractDiscreteFamily,
@@ -17,21 +10,28 @@ from diglm.heads.base import (
     AbstractHead,
     AbstractResponse,
 )
-from diglm.heads.categorical import (
+from diglm.heads.bayesian.averages import (
+    AverageBernoulli,
+    AverageCategorical,
+    AverageGaussian,
+    AveragePoisson,
+    Gaussians,
+)
+from diglm.heads.bayesian.conjugate import ConjugateHead
+from diglm.heads.bayesian.variational import VariationalHead
+from diglm.heads.families.categorical import (
     BernoulliFamily,
     BernoulliHead,
     CategoricalFamily,
     CategoricalHead,
 )
-from diglm.heads.conjugate import ConjugateHead
-from diglm.heads.counts import (
+from diglm.heads.families.counts import (
     NegativeBinomialFamily,
     NegativeBinomialHead,
     PoissonFamily,
     PoissonHead,
 )
-from diglm.heads.fitting import fit_head
-from diglm.heads.gaussian import (
+from diglm.heads.families.gaussian import (
     GaussianFamily,
     GaussianHead,
     HeteroscedasticFamily,
@@ -39,10 +39,11 @@ from diglm.heads.gaussian import (
     StudentTFamily,
     StudentTHead,
 )
+from diglm.heads.families.mixture import GaussianMixture, MixtureFamily, MixtureHead
+from diglm.heads.families.positive import GammaFamily, GammaHead
 from diglm.heads.glm import GLMHead
 from diglm.heads.links import LINKS, Link, get_link
-from diglm.heads.mixture import GaussianMixture, MixtureFamily, MixtureHead
-from diglm.heads.positive import GammaFamily, GammaHead
+from diglm.heads.newton import fit_head
 from diglm.heads.responses import (
     Bernoulli,
     Categorical,
@@ -52,7 +53,6 @@ from diglm.heads.responses import (
     Poisson,
     StudentT,
 )
-from diglm.heads.variational import VariationalHead
 
 HEADS: dict[str, Callable[..., GLMHead]] = {
     "gaussian": GaussianHead,

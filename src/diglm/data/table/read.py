@@ -9,8 +9,8 @@ import narwhals as nw
 import numpy as np
 from scipy.sparse import issparse
 
-from diglm.data.categories import distinct, is_missing
-from diglm.data.columns import describe
+from diglm.data.table.categories import distinct, is_missing
+from diglm.data.table.columns import describe
 
 NUMERIC = "iuf"
 TIME = "Mm"

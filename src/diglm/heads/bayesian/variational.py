@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.averages import average
 from diglm.heads.base import AbstractBayesianHead, AbstractFamily, AbstractResponse
-from diglm.heads.categorical import BernoulliFamily, CategoricalFamily
-from diglm.heads.conjugate import with_one
-from diglm.heads.counts import PoissonFamily
-from diglm.heads.evidence import LEAST_PRECISION, MOST_PRECISION
-from diglm.heads.jaakkola import GaussianWeights, jaakkola_jordan
-from diglm.heads.laplace import laplace
-from diglm.heads.natural import maximise_elbo
+from diglm.heads.bayesian.averages import average
+from diglm.heads.bayesian.conjugate import with_one
+from diglm.heads.bayesian.jaakkola import GaussianWeights, jaakkola_jordan
+from diglm.heads.bayesian.laplace import laplace
+from diglm.heads.bayesian.natural import maximise_elbo
+from diglm.heads.bayesian.regression import LEAST_PRECISION, MOST_PRECISION
+from diglm.heads.families.categorical import BernoulliFamily, CategoricalFamily
+from diglm.heads.families.counts import PoissonFamily
 from diglm.heads.responses import Categorical
 from diglm.heads.responses import poisson_peak as _poisson_peak
 from diglm.types import Buffer, Scalar, clamp
@@ -31,7 +31,7 @@ class VariationalHead(AbstractBayesianHead):
 
     Training raises the evidence lower bound $\sum_n E_q[\log p(y_n \mid z_n, b)] - KL[q \| p]$;
     predictions average $p(y \mid z, b)$ over q. The expectations are in closed form or by
-    quadrature (`diglm.heads.averages`), never by sampling. $V_k = C_k C_k^T$ with
+    quadrature (`diglm.heads.bayesian.averages`), never by sampling. $V_k = C_k C_k^T$ with
     $C_k = \mathrm{diag}(e^{s_k}) (I + L_k)$, $L_k$ strictly lower triangular ("full") or absent
     ("diagonal"). Predictors of different classes are independent under q.
 

@@ -12,8 +12,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from diglm.hybrid import Hybrid
-from diglm.objectives.evidence import in_chunks, two_passes
 from diglm.objectives.joint import JointObjective, Terms
+from diglm.objectives.two_passes import in_chunks, two_passes
 from diglm.training.loop import FitResult, bucket, epoch_record, pad, validation_offsets
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.base import AbstractFamily, Bounded, Start
+from diglm.heads.families.marginal import marginal, mean_bounds
 from diglm.heads.glm import GLMHead
 from diglm.heads.links import get_link
-from diglm.heads.marginal import marginal, mean_bounds
 from diglm.heads.responses import Gamma
 from diglm.heads.special import stirling_error
 from diglm.types import Scalar

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from diglm.heads.evidence import inverse_factor
+from diglm.heads.bayesian.regression import inverse_factor
 
 
 class GaussianWeights(NamedTuple):

@@ -1,8 +1,8 @@
 r"""The evidence of all rows and its exact gradient, in two passes and constant memory.
 
 The log evidence of a Bayesian linear head depends on the features only through the sums $S$, $v$
-of `diglm.heads.evidence`. Its gradient by them is $G_S = -\tfrac12 (A^{-1} + m m^T) / s^2$ and
-$G_v = m / s^2$, and the chain rule needs for each row
+of `diglm.heads.bayesian.regression`. Its gradient by them is
+$G_S = -\tfrac12 (A^{-1} + m m^T) / s^2$ and $G_v = m / s^2$, and the chain rule needs for each row
 
 $$z_n^T G_S z_n + y_n G_v^T z_n =
 -\frac{1}{2 s^2} \bigl( (y_n - m^T z_n)^2 + z_n^T A^{-1} z_n \bigr) + const,$$
@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diglm.heads import ConjugateHead
-from diglm.heads.evidence import Statistics
+from diglm.heads.bayesian.regression import Statistics
 from diglm.hybrid import Hybrid
 from diglm.types import Batch, Key, Scalar, partition
 
@@ -95,7 +95,7 @@ def two_passes(
 
 def direct_log_evidence(model: Hybrid, rows: Batch, *, key: Key | None = None) -> Scalar:
     """The log evidence of rows held in memory at once, for autodiff to differentiate."""
-    from diglm.heads.evidence import log_evidence
+    from diglm.heads.bayesian.regression import log_evidence
 
     head = cast(ConjugateHead, model.head)
     known, _, _ = _chunk_sums(model, rows, key)

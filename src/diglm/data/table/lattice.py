@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diglm.data.columns import Column
+from diglm.data.table.columns import Column
 
 # Rounding left by arithmetic, relative to the largest value of a column of that type.
 TOLERANCES = {2: 1e-3, 4: 1e-6}

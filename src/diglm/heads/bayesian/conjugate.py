@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.averages import AverageGaussian, Gaussians
 from diglm.heads.base import AbstractBayesianHead
-from diglm.heads.evidence import (
+from diglm.heads.bayesian.averages import AverageGaussian, Gaussians
+from diglm.heads.bayesian.regression import (
     LEAST_NOISE,
     LEAST_PRECISION,
     MOST_NOISE,
@@ -22,7 +22,7 @@ from diglm.heads.evidence import (
     best_levels,
     posterior,
 )
-from diglm.heads.gaussian import real_start
+from diglm.heads.families.gaussian import real_start
 from diglm.heads.responses import Gaussian
 from diglm.types import Buffer, Scalar, clamp
 
@@ -37,7 +37,7 @@ class ConjugateHead(AbstractBayesianHead):
     precision by the evidence unless they were given. In between, in training by minibatches, $m$
     is trained and $V$ stays as it was: the objective is then the evidence lower bound, below the
     evidence by the divergence of $N(m, V)$ from the posterior, and the gradient of the evidence
-    itself once that is zero (see `diglm.objectives.evidence`).
+    itself once that is zero (see `diglm.objectives.two_passes`).
 
     With `effects` every observation has random slopes of its own, $\sum_j u_j z_j a_j$ with
     $a \sim N(0, I)$ drawn afresh each time, so that $c(z) = 1 + \sum_j r_j z_j^2$: noise that

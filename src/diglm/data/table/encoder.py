@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diglm.data.categories import codes_of
-from diglm.data.columns import Column, describe
-from diglm.data.fitting import fit_columns, refuse_infinite
-from diglm.data.restore import write
-from diglm.data.stored import from_content, to_content
-from diglm.data.tables import Field, Table, read, to_numbers, to_values
+from diglm.data.table.categories import codes_of
+from diglm.data.table.columns import Column, describe
+from diglm.data.table.fitting import fit_columns, refuse_infinite
+from diglm.data.table.read import Field, Table, read, to_numbers, to_values
+from diglm.data.table.stored import from_content, to_content
+from diglm.data.table.write import write
 
 LARGEST = 1e30  # finite in float32, and so is a sum of many
 

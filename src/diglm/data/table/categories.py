@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from diglm.data.columns import Column, describe
-from diglm.data.lattice import fit_codes
+from diglm.data.table.columns import Column, describe
+from diglm.data.table.lattice import fit_codes
 
 Value = str | bool | int | float | None
 # Rows' worth of the grand mean mixed into a category's mean: rare categories move to the middle.

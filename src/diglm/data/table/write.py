@@ -6,7 +6,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from diglm.data.columns import Column
+from diglm.data.table.columns import Column
 
 CONTAINERS = ("numpy", "pandas", "polars", "pyarrow", "modin", "cudf")
 

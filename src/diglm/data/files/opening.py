@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from diglm.data.formats import (
+from diglm.data.files.formats import (
     READ_ERRORS,
     Contents,
     TableFileError,
@@ -17,7 +17,7 @@ from diglm.data.formats import (
     scan,
     unsupported,
 )
-from diglm.data.spool import spool_csv
+from diglm.data.files.spool import spool_csv
 
 __all__ = ["FileTable", "RowGroup", "TableFileError", "open_table"]
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diglm.data.files import FileTable, RowGroup, TableFileError
-from diglm.data.formats import compute, pa
-from diglm.data.witnesses import Witnesses, is_gap
+from diglm.data.files.formats import compute, pa
+from diglm.data.files.opening import FileTable, RowGroup, TableFileError
+from diglm.data.files.witnesses import Witnesses, is_gap
 
 DRAW = 4  # first number of the seed, which no other draw of the data layer uses
 

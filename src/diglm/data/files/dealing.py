@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from diglm.data.files import FileTable, RowGroup
-from diglm.data.formats import BLOCK_ROWS, pa
-from diglm.data.sharding import StreamPlan, training_blocks
+from diglm.data.files.formats import BLOCK_ROWS, pa
+from diglm.data.files.opening import FileTable, RowGroup
+from diglm.data.files.sharding import StreamPlan, training_blocks
 
 BUCKET_ROWS = 65_536
 MOST_BUCKETS = 256  # a shard; each is an open file while rows are dealt

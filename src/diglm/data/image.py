@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from diglm.data.tabular import Encoded
+from diglm.data.table.encoder import Encoded
 
 WHITE = 255
 

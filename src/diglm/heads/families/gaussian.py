@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.base import AbstractFamily, Bounded, Start
+from diglm.heads.families.marginal import marginal
 from diglm.heads.glm import GLMHead
-from diglm.heads.marginal import marginal
 from diglm.heads.responses import Gaussian, StudentT
 from diglm.heads.special import limit
 from diglm.types import Scalar

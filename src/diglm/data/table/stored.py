@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from diglm.data.columns import Column
-from diglm.data.restore import CONTAINERS
+from diglm.data.table.columns import Column
+from diglm.data.table.write import CONTAINERS
 
 FORMAT = "diglm.table"
 VERSION = 1

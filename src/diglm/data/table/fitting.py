@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from diglm.data.categories import fit_categories, plain
-from diglm.data.columns import Column
-from diglm.data.lattice import fit_codes, fit_numbers
-from diglm.data.tables import Field, Table, is_categorical, to_numbers, to_values
+from diglm.data.table.categories import fit_categories, plain
+from diglm.data.table.columns import Column
+from diglm.data.table.lattice import fit_codes, fit_numbers
+from diglm.data.table.read import Field, Table, is_categorical, to_numbers, to_values
 
 
 def fit_columns(

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from diglm.data.formats import BLOCK_ROWS, READ_ERRORS, TableFileError, pa
+from diglm.data.files.formats import BLOCK_ROWS, READ_ERRORS, TableFileError, pa
 
 try:
     from pyarrow import csv

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diglm.heads.evidence import inverse_factor
-from diglm.heads.jaakkola import GaussianWeights
+from diglm.heads.bayesian.jaakkola import GaussianWeights
+from diglm.heads.bayesian.regression import inverse_factor
 from diglm.heads.responses import Bernoulli, Categorical, Poisson
 
 RESPONSES = {

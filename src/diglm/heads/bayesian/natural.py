@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diglm.heads.averages import average
-from diglm.heads.evidence import inverse_factor
-from diglm.heads.jaakkola import GaussianWeights
+from diglm.heads.bayesian.averages import average
+from diglm.heads.bayesian.jaakkola import GaussianWeights
+from diglm.heads.bayesian.regression import inverse_factor
 
 
 class _State(NamedTuple):

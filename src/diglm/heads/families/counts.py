@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.base import AbstractDiscreteFamily, AbstractFamily, Bounded, Start
+from diglm.heads.families.marginal import Marginal, marginal, mean_bounds
 from diglm.heads.glm import GLMHead
 from diglm.heads.links import get_link
-from diglm.heads.marginal import Marginal, marginal, mean_bounds
 from diglm.heads.responses import (
     NegativeBinomial,
     Poisson,

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from scipy import optimize
 from scipy.special import expit, gammaln
 
-from diglm.heads.evidence import LOG_2PI, inverse_factor
+from diglm.heads.bayesian.regression import LOG_2PI, inverse_factor
 
 RIDGE = 1e-10  # of the shared weights' information: columns that repeat others do no harm
 SETTLED = 1e-12  # relative gain below which a mode is found

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.base import AbstractFamily, AbstractResponse, Start
-from diglm.heads.gaussian import LOG_SD_ABOVE, LOG_SD_BELOW, real_start
+from diglm.heads.families.gaussian import LOG_SD_ABOVE, LOG_SD_BELOW, real_start
 from diglm.heads.glm import GLMHead
 from diglm.heads.responses import LOG_2PI
 from diglm.heads.special import limit

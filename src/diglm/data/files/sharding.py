@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diglm.data.files import FileTable, RowGroup
-from diglm.data.formats import pa
+from diglm.data.files.formats import pa
+from diglm.data.files.opening import FileTable, RowGroup
 
 # First numbers of seeds, so that no two draws share a stream.
 ORDER, CUT, SHUFFLE = 1, 2, 3

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from diglm.data.chunks import Chunk, ChunkReader
-from diglm.data.formats import pa
-from diglm.data.sharding import ShardReader, StreamPlan, choose_shards
+from diglm.data.files.formats import pa
+from diglm.data.files.sharding import ShardReader, StreamPlan, choose_shards
 from diglm.types import Batch
 
 __all__ = ["Chunk", "ChunkReader", "StreamPlan", "choose_shards", "read_chunks"]

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from diglm.data.files import TableFileError
-from diglm.data.formats import compute, pa
+from diglm.data.files.formats import compute, pa
+from diglm.data.files.opening import TableFileError
 
 MOST_LEVELS = 10_000  # of a text or category column; more is an identifier
 MOST_CLASSES = 1_000  # of a target of numbers; more is no class label

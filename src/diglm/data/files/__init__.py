@@ -1,0 +1,1 @@
+"""Tables on disk: Parquet, Arrow and CSV files, sampled, shuffled and streamed."""

@@ -1,0 +1,1 @@
+"""Tables held in memory: their columns, read, standardised and written back."""

@@ -1,0 +1,1 @@
+"""Heads whose weights have a distribution."""

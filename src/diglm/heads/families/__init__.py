@@ -1,0 +1,1 @@
+"""A family a kind of target: how its distribution hangs on linear predictors."""
