@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 from diglm import HybridClassifier, HybridRegressor
 from diglm.data.toy import mixed_table, two_moons
-from diglm.estimators import engine
-from diglm.estimators.sampling import great_circle
+from diglm.predictor import evaluate as engine
+from diglm.predictor.draw import great_circle
 
 TINY = dict(n_blocks=2, width=8, n_epochs=4, batch_size=64, random_state=0, verbose=False)
 
@@ -330,7 +330,7 @@ def test_counterfactual_of_a_number_predicts_it(regressor, line):
 def test_many_class_counterfactual_solves_the_least_distance_problem():
     from scipy.optimize import minimize
 
-    from diglm.estimators.counterfactual import nearest_leading
+    from diglm.targets.nearest import nearest_leading
 
     rng = np.random.default_rng(0)
     weight, bias, z = rng.normal(size=(5, 4)), rng.normal(size=5), rng.normal(size=4)

@@ -1,6 +1,7 @@
 """How programs are compiled: for the least time in all, that of compiling and that of running."""
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -80,3 +81,23 @@ def jit_once(function: Function) -> Function:
         return compiled()(*args)
 
     return call  # type: ignore[return-value]
+
+
+_started_in: int | None = None  # the process in which diglm first used JAX
+
+
+def require_own_jax() -> None:
+    """Raise in a process that was forked after JAX had started: its threads are not there.
+
+    They live in the parent only, so the first computation of the child would wait for ever.
+    """
+    global _started_in
+    if _started_in is None:
+        _started_in = os.getpid()
+    if _started_in != os.getpid():
+        raise RuntimeError(
+            "This process was forked after diglm had computed something, and JAX does not survive "
+            "a fork: the computation would never end. Start workers with multiprocessing's 'spawn' "
+            "or 'forkserver', joblib's 'loky', or gunicorn without --preload; then load the model "
+            "in each of them."
+        )

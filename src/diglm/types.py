@@ -1,5 +1,6 @@
 """Names shared by every layer: array aliases, the training batch, arrays that do not train."""
 
+import math
 from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
@@ -33,6 +34,26 @@ class Batch(NamedTuple):
     y: Array | np.ndarray
     labelled: Bool[Array | np.ndarray, " rows"]
     weight: Float[Array | np.ndarray, " rows"]
+
+
+def bucket(n: int, smallest: int = 128) -> int:
+    """The padded size for `n` rows, a power of two: tables of similar size share a program."""
+    return max(smallest, 2 ** math.ceil(math.log2(n)))
+
+
+def padded(columns: tuple[np.ndarray, ...], size: int) -> tuple[np.ndarray, ...]:
+    """Columns padded to `size` rows with copies of the first row; the last, weights, with zeros."""
+    n = len(columns[-1])
+    index = np.concatenate([np.arange(n), np.zeros(size - n, int)])
+    *others, weight = (np.asarray(column)[index] for column in columns)
+    weight = np.array(weight)
+    weight[n:] = 0
+    return *others, weight
+
+
+def pad(rows: Batch, size: int) -> Batch:
+    """Rows padded to `size` with copies of the first row, at weight zero."""
+    return Batch(*padded(tuple(rows), size))
 
 
 def generator(key: Key) -> np.random.Generator:

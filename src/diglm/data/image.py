@@ -1,67 +1,90 @@
 """Images as a model sees them: pixels of a byte, whatever they came as."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float
 
-from diglm.data.table.encoder import Encoded
+from diglm.data.encoder import AbstractEncoder, Encoded
 
 WHITE = 255
 
 
 @dataclass(frozen=True)
-class ImageEncoder:
+class ImageEncoder(AbstractEncoder):
     """Images (rows, height, width, channels): bytes as they are, floats in [0, 1] as 256 levels.
 
     A pixel is a cell, so log p(x) is the log of a mass for bytes, and for floats that mass times
-    255 for every pixel: a density per unit of the image given.
+    255 for every pixel: a density per unit of the image given. Every byte is one that training
+    prepares for, so that there are no facts of what is unseen.
 
     Attributes:
-        shape: height, width and channels.
+        size: height, width and channels.
         floats: whether images come, and are given back, as floats.
     """
 
-    shape: tuple[int, int, int]
+    layout: ClassVar[str] = "image"
+    n_offsets: ClassVar[int] = 2
+
+    size: tuple[int, int, int]
     floats: bool
 
     @classmethod
-    def fit(cls, X: Any) -> "ImageEncoder":
+    def accepts(cls, X: Any) -> bool:
+        return is_image_array(X)
+
+    @classmethod
+    def check(cls, X: Any) -> np.ndarray:
+        return as_images(X)
+
+    @classmethod
+    def fit(cls, X: Any, y: Any = None, *, weights: Any = None) -> "ImageEncoder":
         """What can be learned of images without looking at their pixels."""
         X = as_images(X)
-        return cls(X.shape[1:], X.dtype.kind == "f")
+        height, width, channels = X.shape[1:]
+        return cls((height, width, channels), X.dtype.kind == "f")
 
     @property
-    def dim(self) -> int:
-        """Numbers in an image."""
-        return int(np.prod(self.shape))
+    def shape(self) -> tuple[int, ...]:
+        """Height, width and channels."""
+        return self.size
 
-    def encode(self, X: Any, *, owner: str) -> Encoded:
+    @property
+    def n_features(self) -> int:
+        """The number of pixels, each channel for itself."""
+        return self.dim
+
+    @property
+    def widths(self) -> Float[np.ndarray, "height width channels"]:
+        return np.ones(self.size)
+
+    def encode(self, X: Any, *, owner: str = "The model", extra: str = "error") -> Encoded:
         """Pixels of a byte; an error for images of another size or kind."""
         X = as_images(X)
-        if X.shape[1:] != self.shape:
+        if X.shape[1:] != self.size:
             expected, got = (
-                "{} x {} with {} channel(s)".format(*s) for s in (self.shape, X.shape[1:])
+                "{} x {} with {} channel(s)".format(*s) for s in (self.size, X.shape[1:])
             )
             raise ValueError(f"{owner} was fitted to images of {expected}; got {got}.")
         if (X.dtype.kind == "f") != self.floats:
             kinds = ("floats in [0, 1]", "bytes (uint8)")
             expected, got = kinds if self.floats else kinds[::-1]
             raise ValueError(f"{owner} was fitted to images of {expected}; got {got}.")
-        n, zeros = len(X), np.zeros(len(X))
+        log_scale, unseen = np.zeros(len(X)), np.zeros((len(X), 0), bool)
         if not self.floats:
-            return Encoded(X, zeros, np.zeros(n, int))
+            return Encoded(X, log_scale, unseen)
         levels = np.round(X * WHITE).astype(np.uint8)
-        return Encoded(levels, zeros + self.dim * np.log(WHITE), np.zeros(n, int))
+        return Encoded(levels, log_scale + self.dim * np.log(WHITE), unseen)
 
-    def decode(self, points: np.ndarray) -> np.ndarray:
+    def decode(self, values: Any) -> np.ndarray:
         """Images from points in pixel space, rounded down to the cells that hold them."""
-        pixels = np.clip(np.floor(points), 0, WHITE).astype(np.uint8)
+        pixels = np.clip(np.floor(values), 0, WHITE).astype(np.uint8)
         return pixels.astype(np.float32) / WHITE if self.floats else pixels
 
     def to_dict(self) -> dict[str, Any]:
         """Everything learned, as JSON can hold it."""
-        return {"shape": list(self.shape), "floats": self.floats}
+        return {"shape": list(self.size), "floats": self.floats}
 
     @classmethod
     def from_dict(cls, content: Any) -> "ImageEncoder":

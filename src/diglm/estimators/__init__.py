@@ -1,26 +1,35 @@
-"""scikit-learn's contract over hybrid models, and `load` for saved ones."""
+"""scikit-learn's contract over predictors, and `load` for saved ones."""
 
 import os
 from pathlib import Path
 
-from diglm.estimators import persistence
 from diglm.estimators.classifier import HybridClassifier
+from diglm.estimators.density import HybridDensity
 from diglm.estimators.regressor import HybridRegressor
+from diglm.estimators.sweep import Sweep, sweep
+from diglm.predictor import read_stored
+from diglm.registry import Registry
 
-ESTIMATORS = {"HybridClassifier": HybridClassifier, "HybridRegressor": HybridRegressor}
+Estimator = HybridClassifier | HybridRegressor | HybridDensity
+ESTIMATORS: Registry[type[Estimator]] = Registry(
+    "estimator",
+    {kind.__name__: kind for kind in (HybridClassifier, HybridRegressor, HybridDensity)},
+)
 SHIPPED = Path(__file__).parent.parent / "models"  # trained models that come with the package
 
 
-def load(path: str | os.PathLike) -> HybridClassifier | HybridRegressor:
+def load(path: str | os.PathLike) -> Estimator:
     """The model that `save` wrote to `path`, or one that comes with diglm, by its name.
 
     `load("mnist")` classifies handwritten digits: uint8 images (n, 28, 28, 1), white on black.
     A file of that name comes first. Nothing in the file is executed.
     """
     path = _found(path)
-    content = persistence.read(path)
+    predictor, about = read_stored(path)
     try:
-        return ESTIMATORS[content["estimator"]]._from_content(content)
+        estimator = ESTIMATORS[about["estimator"]](**about["parameters"])
+        estimator._restore(predictor, about["record"])
+        return estimator
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path} does not describe a diglm model: {error}.") from error
 
@@ -37,4 +46,4 @@ def _found(path: str | os.PathLike) -> Path:
     )
 
 
-__all__ = ["HybridClassifier", "HybridRegressor", "load"]
+__all__ = ["HybridClassifier", "HybridDensity", "HybridRegressor", "Sweep", "load", "sweep"]

@@ -1,67 +1,62 @@
 """HybridRegressor: predictive distributions, and a refusal for inputs unlike the training data."""
 
-import dataclasses
-from typing import Any, cast
+from typing import TYPE_CHECKING, ClassVar
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
-from diglm.estimators.base import Prepared, _check_number
-from diglm.estimators.counterfactual import Counterfactual, nearest_at_predictor
-from diglm.estimators.online import AbstractOnlineRegressor
-from diglm.estimators.predictive import PredictiveDistribution
-from diglm.estimators.sampling import features_given
-from diglm.estimators.targets import NumberTarget, WeightPrior, check_support, numbers_of, numeric
-from diglm.heads import ConjugateHead
-from diglm.hybrid import Hybrid
-from diglm.training import FitResult, ProgressBar, fit_evidence
-
-HEADS = (
-    "gaussian",
-    "heteroscedastic",
-    "student_t",
-    "mixture",
-    "poisson",
-    "negative_binomial",
-    "gamma",
-    "bayesian",
-    "bayesian_poisson",
-    "mixed",
-    "mixed_poisson",
+from diglm.data.encoder import Rows
+from diglm.estimators.common import (
+    PREDICTING,
+    Flow,
+    Head,
+    Reject,
+    Score,
+    Seed,
+    Size,
+    Sizes,
+    Terms,
+    Verbose,
+    method_and_parameter,
+    require_length,
 )
-RANDOM_WEIGHTS = ("bayesian", "bayesian_poisson", "mixed", "mixed_poisson")
-INFERENCE = {
-    "bayesian": ("exact", "minibatch"),
-    "mixed": ("exact", "minibatch"),
-    "bayesian_poisson": ("elbo", "elbo-diagonal", "laplace"),
-    "mixed_poisson": ("laplace",),
-}
-DEFAULT_HEAD = "student_t"
-FEWEST_EXACT_STEPS = 300  # along the evidence of all rows, each as good as an epoch
+from diglm.estimators.online import AbstractOnlineEstimator
+from diglm.heads import head_choice
+from diglm.parameters import Constraints
+from diglm.targets import NumberTarget, PredictiveDistribution
+from diglm.targets.base import Column
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+else:
+    ArrayLike = object
+
+MeanAndStd = tuple[np.ndarray, np.ndarray]
 
 
-class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
+class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
     r"""$\log p(y, x) = \log p(y \mid \eta = W f(x) + b) + \log p_z(f(x)) + \log|\det f'(x)|$.
 
     Fits tables (NumPy, pandas, polars) of continuous, whole-number, categorical and missing
-    values; a NaN target marks a row without a label. The predicted location never leaves the
-    training range of y widened by one range on either side, however strange the input.
+    values, and images; a NaN target marks a row without a label. The predicted location never
+    leaves the training range of y widened by one range on either side, however strange the input.
 
     Args:
-        flow: "auto" or "coupling" (affine couplings), "spline" (spline couplings), "planar",
-            "linear", "identity", for images "glow", or a bijection.
+        flow: "auto", "coupling" (affine couplings), "spline" (spline couplings), "planar",
+            "linear", "identity", for images "glow"; a recipe of `diglm.recipes` with parameters of
+            its own, such as `Glow(reader=48, augment=2)`; or a bijection.
         n_blocks: couplings (or planar layers) in the flow; "auto" chooses.
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
         dropout: rate on the features before the head, in training; "auto" chooses.
         head: "gaussian", "heteroscedastic", "student_t", "mixture" (of Gaussians, for skewed
-            targets), "poisson", "negative_binomial", "gamma", "bayesian" (normal, with a
-            posterior of the weights in closed form), "bayesian_poisson", "mixed" (with random
-            effects, of groups or of observations), "mixed_poisson", or "auto" (Student-t with its
-            own scale a row).
+            targets), "bernoulli", "poisson", "negative_binomial", "gamma", "bayesian" (normal,
+            with a posterior of the weights in closed form), "bayesian_poisson", "mixed" (with
+            random effects, of groups or of observations), "mixed_poisson"; "auto" is "student_t",
+            with its own scale a row; or an object of `diglm.heads` with parameters of its own,
+            such as `Bayesian(noise=0.1)` or `Mixed(slopes=["age"])`.
         generative_weight: w of lambda = w / D, the weight of log p(x) in the objective; 0 trains
             the purely discriminative model.
         volume_weight: None, or the weight lambda of the log-determinant alone (the base density
@@ -72,59 +67,48 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
         validation_fraction: share of rows held out to stop, to calibrate and to set the threshold;
             "auto" holds out 200 rows, within a tenth and a fifth of all.
         patience: epochs without improvement before stopping; "auto" chooses.
-        reject: rate of familiar rows that may be refused (conformal), "minimum", or None.
-        slack: nats subtracted from the threshold of the "minimum" rule.
+        score: what refusals are judged by: "auto" or "density" (log p(x)), or a score of
+            `diglm.refusal`.
+        reject: rate of familiar rows that may be refused (conformal), "minimum" (the paper's
+            rule), None for never, or a rule of `diglm.refusal` such as `Minimum(slack=1.0)`.
         unlabelled: a value of y that marks a row without a label, besides NaN.
         entropy_weight: weight of the entropy of p(y|x) on unlabelled rows.
         vat_weight: weight of virtual adversarial training, on all rows.
         vat_radius: length of its step, in standardised units.
-        prior_precision: of the normal prior on the weights of a Bayesian head, in units of the
-            features and of the standardised target; "auto" learns it.
-        noise: standard deviation of y about its mean under a Bayesian head; "auto" learns it.
-        random_effects: of a mixed head: "intercept" for one a group, "slopes" for slopes of every
-            column as well, a list of columns for slopes of those, "observation" for effects of
-            each single row, which let the noise vary; "auto" is "intercept" with groups and
-            "observation" without.
-        inference: how a Bayesian head is trained or fitted, see the page on Bayesian heads; "auto"
-            chooses.
-        augment: pixels by which training images are moved at most, at random; "auto" chooses.
-        reader: width of the network that reads whole images for the head, while the rest of the
-            flow learns their density; None for none, so that labels shape the whole flow; "auto"
-            is 48 for images in colour. See `diglm.flows.reading`.
+        terms: what else is minimised: names of `diglm.objectives.TERMS` with weights, or terms.
+        extra: "error", or "ignore" for frames with columns that fit did not see.
         random_state: seed of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
     """
 
+    constraints: ClassVar[Constraints] = PREDICTING
+
     def __init__(
         self,
-        flow: Any = "auto",
+        flow: Flow = "auto",
         *,
-        n_blocks: Any = "auto",
-        width: Any = "auto",
-        depth: Any = "auto",
-        dropout: Any = "auto",
-        head: Any = "auto",
-        generative_weight: Any = 1.0,
-        volume_weight: Any = None,
-        n_epochs: Any = "auto",
-        batch_size: Any = "auto",
-        learning_rate: Any = "auto",
-        validation_fraction: Any = "auto",
-        patience: Any = "auto",
-        reject: Any = 0.01,
-        slack: Any = 0.0,
-        unlabelled: Any = None,
-        entropy_weight: Any = 0.0,
-        vat_weight: Any = 0.0,
-        vat_radius: Any = 1.0,
-        prior_precision: Any = "auto",
-        noise: Any = "auto",
-        random_effects: Any = "auto",
-        inference: Any = "auto",
-        augment: Any = "auto",
-        reader: Any = "auto",
-        random_state: Any = None,
-        verbose: Any = "auto",
+        n_blocks: Sizes = "auto",
+        width: Sizes = "auto",
+        depth: Size = "auto",
+        dropout: float | str = "auto",
+        head: Head = "auto",
+        generative_weight: float = 1.0,
+        volume_weight: float | None = None,
+        n_epochs: Size = "auto",
+        batch_size: Size = "auto",
+        learning_rate: float | str = "auto",
+        validation_fraction: float | str = "auto",
+        patience: Size = "auto",
+        score: Score = "auto",
+        reject: Reject = 0.01,
+        unlabelled: object = None,
+        entropy_weight: float = 0.0,
+        vat_weight: float = 0.0,
+        vat_radius: float = 1.0,
+        terms: Terms = (),
+        extra: str = "error",
+        random_state: Seed = None,
+        verbose: Verbose = "auto",
     ):
         self.flow = flow
         self.n_blocks = n_blocks
@@ -139,208 +123,97 @@ class HybridRegressor(RegressorMixin, AbstractOnlineRegressor):
         self.learning_rate = learning_rate
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.score = score
         self.reject = reject
-        self.slack = slack
         self.unlabelled = unlabelled
         self.entropy_weight = entropy_weight
         self.vat_weight = vat_weight
         self.vat_radius = vat_radius
-        self.prior_precision = prior_precision
-        self.noise = noise
-        self.random_effects = random_effects
-        self.inference = inference
-        self.augment = augment
-        self.reader = reader
+        self.terms = terms
+        self.extra = extra
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-        checkpoint: Any = None,
-    ) -> "HybridRegressor":
-        """Fit to rows `X` and numbers `y`; NaN in `y` marks a row without a label.
-
-        Args:
-            X: a table, or images (rows, height, width, channels) of bytes or floats in [0, 1].
-            y: numbers, one a row; head="bayesian" takes several columns of them.
-            sample_weight: what each row counts.
-            groups: the group of each row, for head="mixed".
-            checkpoint: folder where a fit to images is kept; the same call again resumes it.
-        """
-        if y is None:
-            raise ValueError("HybridRegressor requires y to be passed, but the target y is None.")
-        X = self._validate(X, reset=True)
-        y = numbers_of(y, self._head_name)
-        if len(y) != len(X):
-            raise ValueError(f"X has {len(X)} rows, but y has {len(y)}; give one number a row.")
-        weights = self._weights(X, sample_weight)
-        with self._grouping(groups, X):
-            target = self._learn_target(y, weights)
-            self._fit(X, y, target, weights, checkpoint)
-            self._remember(target, y, weights)
-        self.weight_unit_ = 1.0 if sample_weight is None else _unit_of(sample_weight)
-        return self
-
     def _learn_target(
-        self, y: np.ndarray, weights: np.ndarray | None = None, *, nulls: bool = False
+        self, y: np.ndarray, weights: np.ndarray, *, nulls: bool = False
     ) -> NumberTarget:
-        return NumberTarget.learn(
-            y, self._head_name, self.unlabelled, weights, self._weight_prior(self._head_name)
-        )
+        choice = head_choice(self.head, usual="student_t")
+        return NumberTarget.learn(y, choice, unlabelled=self.unlabelled, weights=weights)
+
+    def _targets_of(self, y: ArrayLike, X: Rows) -> Column:
+        several = np.asarray(y)
+        if several.ndim == 2 and several.shape[1] > 1:
+            require_length(several, X, "y")
+            return several  # the target says whether its head takes several
+        return super()._targets_of(y, X)
 
     @property
-    def _head_name(self) -> str:
-        name = DEFAULT_HEAD if self.head == "auto" else self.head
-        if name not in HEADS:
-            raise ValueError(f"HybridRegressor's head must be one of {HEADS}; got {self.head!r}.")
-        return name
+    def _target(self) -> NumberTarget:
+        return self.predictor_.target  # type: ignore[return-value]
 
-    def _weight_prior(self, name: str) -> WeightPrior | None:
-        """What was asked of random weights; None for heads without."""
-        if name not in RANDOM_WEIGHTS:
-            return None
-        numbers = {}
-        for key in ("prior_precision", "noise"):
-            value = getattr(self, key)
-            if value != "auto":
-                _check_number(key, value, low=0.0, open_low=True)
-            numbers[key] = None if value == "auto" else float(value)
-        if self.inference not in ("auto", *INFERENCE[name]):
-            raise ValueError(
-                f"inference of head={name!r} must be 'auto' or one of {INFERENCE[name]}; got "
-                f"{self.inference!r}."
-            )
-        method = self.inference if "poisson" in name and self.inference != "auto" else "elbo"
-        return WeightPrior(
-            numbers["prior_precision"], numbers["noise"], method, self._effects_of_rows
-        )
+    @property
+    def y_location_(self) -> float | np.ndarray:
+        """What the head's targets are less than y, before they are scaled."""
+        return self._target.location
 
-    def _trained(self, ready: Prepared, bar: ProgressBar) -> FitResult:
-        """By minibatches, or by steps along the exact evidence of all rows."""
-        conjugate = isinstance(ready.begun.model.head, ConjugateHead)
-        if self.inference != "exact" or not conjugate:
-            return super()._trained(ready, bar)
-        settings = ready.begun.settings
-        result = fit_evidence(
-            ready.begun.model,
-            ready.train,
-            objective=ready.begun.objective,
-            validation=ready.held_out if len(ready.held_out.weight) else None,
-            settings=dataclasses.replace(
-                settings,
-                n_epochs=max(settings.n_epochs, FEWEST_EXACT_STEPS)
-                if self.n_epochs == "auto"
-                else settings.n_epochs,
-            ),
-            seed=ready.seed,
-            progress=bar,
-        )
-        head = cast(ConjugateHead, result.model.head).thawed()
-        result.model = eqx.tree_at(lambda m: m.head, result.model, head)
-        return result
+    @property
+    def y_scale_(self) -> float | np.ndarray:
+        """Units of y per unit of the head."""
+        return self._target.scale
 
-    def _remember(self, target: NumberTarget, y: np.ndarray, weights: np.ndarray) -> None:
-        self.head_ = target.head_name
-        y = numbers_of(y, self.head_)
-        self.y_location_, self.y_scale_ = target.location, target.scale
-        known = target.read(y).labelled & (weights > 0)
-        mean = np.average(y[known], weights=weights[known], axis=0)
-        spread = np.average((y[known] - mean) ** 2, weights=weights[known], axis=0)
-        several = y.ndim == 2
-        self.y_mean_ = mean if several else float(mean)
-        self.y_std_ = np.sqrt(spread) if several else float(np.sqrt(spread))
+    @property
+    def y_mean_(self) -> float | np.ndarray:
+        """Mean of y, which answers for rows that are refused."""
+        return self._target.mean
 
-    def predict_dist(self, X: Any, *, groups: Any = None) -> PredictiveDistribution:
+    @property
+    def y_std_(self) -> float | np.ndarray:
+        """Its standard deviation."""
+        return self._target.std
+
+    def predict_dist(self, X: Rows, *, groups: ArrayLike | None = None) -> PredictiveDistribution:
         """p(y|x) of each row, in the units of y; of a mixed head also given the rows' groups.
 
         A group that training did not see, or None, stands for one drawn from the population.
         """
-        encoded = self._encode(X)
-        return self._dist(self._responses(encoded, self._codes_of(groups, len(encoded.values))))
+        response = self._response(X, groups)
+        return self._target.distribution(response)
 
-    def predict(self, X: Any, return_std: bool = False, *, groups: Any = None) -> Any:
+    def predict(
+        self, X: Rows, return_std: bool = False, *, groups: ArrayLike | None = None
+    ) -> np.ndarray | MeanAndStd:
         """E[y|x] of each row, refused or not; with `return_std` also the standard deviation."""
         dist = self.predict_dist(X, groups=groups)
         return (dist.mean, dist.std) if return_std else dist.mean
 
-    def safe_predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict_interval(
+        self, X: Rows, level: float = 0.9, *, groups: ArrayLike | None = None
+    ) -> Float[np.ndarray, "rows 2"]:
+        """Ends of the central interval that holds y with probability `level`, one row each."""
+        return np.stack(self.predict_dist(X, groups=groups).interval(level), axis=1)
+
+    def safe_predict(
+        self, X: Rows, return_std: bool = False, *, groups: ArrayLike | None = None
+    ) -> np.ndarray | MeanAndStd:
         """As `predict`, but the mean (and deviation) of y itself for rows that are refused."""
         encoded = self._encode(X)
-        refused = self.reject_rule_.rejects(self._log_px(encoded))
-        dist = self._dist(self._responses(encoded))
-        refused = refused[:, None] if np.ndim(self.y_mean_) else refused
+        known = self.predictor_.known(encoded, self._codes(groups, len(encoded)))
+        dist, refused = (
+            self._target.distribution(known.response),
+            self.predictor_.refusal.rejects(known),
+        )
+        refused = refused[:, None] if self._target.n_targets > 1 else refused
         mean = np.where(refused, self.y_mean_, dist.mean)
         return (mean, np.where(refused, self.y_std_, dist.std)) if return_std else mean
 
-    def log_joint(self, X: Any, y: Any) -> Float[np.ndarray, " rows"]:
-        """log p(x) + log p(y|x) of each row."""
-        encoded = self._encode(X)
-        y = numbers_of(y, self.head_)
-        if len(y) != len(encoded.values):
-            raise ValueError(f"X has {len(encoded.values)} rows, but y has {len(y)}.")
-        log_py = self._dist(self._responses(encoded)).log_prob(y)
-        return self._log_px(encoded) + log_py.reshape(len(y), -1).sum(axis=1)
-
-    def counterfactual(self, X: Any, target: Any) -> Counterfactual:
-        """The nearest rows, in feature space, whose predicted mean is `target`.
-
-        `target` is one number or one a row; it must be a value the model can predict. Rounding to
-        whole numbers or categories moves the prediction: see `.prediction`.
-        """
-        encoded = self._encode(X)
-        if np.size(self.y_location_) > 1:
-            raise ValueError("counterfactual() asks for one target; this model has several.")
-        before = self._features(encoded).astype(float)
-        wanted = np.resize(numeric(np.atleast_1d(target)), len(before))
-        check_support(self.head_, wanted)
-        head = self._head
-        if self.head_ == "mixture":
-            head.eta_for_mean(0.0)  # says why there is none
-        low, high = (np.asarray(b.value, float)[0] for b in (head.eta_low, head.eta_high))
-        eta = np.asarray(
-            [
-                head.eta_for_mean(jnp.asarray(m))
-                for m in (wanted - self.y_location_) / self.y_scale_
-            ],
-            float,
-        )
-        if np.any((eta < low) | (eta > high)):
-            raise ValueError(
-                "target lies beyond what this model can predict: the training range of y widened "
-                "by one range on either side."
-            )
-        weight = np.asarray(head.weight, float)[0]
-        now = before @ weight + float(head.bias[0])
-        return self._as_counterfactual(before, nearest_at_predictor(before, weight, now, eta))
-
-    def _dist(self, response: Any) -> PredictiveDistribution:
-        return PredictiveDistribution(response, self.y_location_, self.y_scale_)
-
-    def _answers(self, response: Any) -> dict[str, np.ndarray]:
-        dist = self._dist(response)
-        if dist.mean.ndim == 1:
-            return {"prediction": dist.mean, "sd": dist.std}
-        columns = {}
-        for t, (mean, sd) in enumerate(zip(dist.mean.T, dist.std.T, strict=True)):
-            columns |= {f"prediction_{t}": mean, f"sd_{t}": sd}
-        return columns
-
-    def _targets(self, drawn: np.ndarray) -> np.ndarray:
-        return self.y_location_ + self.y_scale_ * np.asarray(drawn, float)
-
-    def _features_given(self, wanted: np.ndarray, key: Any, model: Hybrid) -> np.ndarray:
-        wanted = numeric(wanted)
-        check_support(self.head_, wanted)
-        ys = jnp.asarray((wanted - self.y_location_) / self.y_scale_, jnp.result_type(float))
-        return features_given(model, ys, key=key)
-
-
-def _unit_of(sample_weight: Any) -> float:
-    """The weight that counts as one: the mean of those above zero."""
-    weights = np.asarray(sample_weight, float)
-    return float(np.mean(weights[weights > 0]))
+    @method_and_parameter
+    def score(
+        self,
+        X: Rows,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> float:
+        """R^2 of the predicted means on rows `X` whose targets are `y`, refused or not."""
+        return float(r2_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))

@@ -1,14 +1,11 @@
 """Heads: from features z to a distribution of the target y."""
 
-from collections.abc import Callable
-from typing import Any
-
 from diglm.heads.base import (
     AbstractBayesianHead,
-    AbstractDiscreteFamily,
-    AbstractFamily,
     AbstractHead,
     AbstractResponse,
+    Features,
+    Settled,
 )
 from diglm.heads.bayesian.averages import (
     AverageBernoulli,
@@ -17,8 +14,12 @@ from diglm.heads.bayesian.averages import (
     AveragePoisson,
     Gaussians,
 )
+from diglm.heads.bayesian.choices import Bayesian, BayesianPoisson, Mixed, MixedPoisson
 from diglm.heads.bayesian.conjugate import ConjugateHead
+from diglm.heads.bayesian.mixed import MixedHead
 from diglm.heads.bayesian.variational import VariationalHead
+from diglm.heads.choices import GLM, AbstractHeadChoice, Softmax
+from diglm.heads.discrete import Bernoulli, Categorical, NegativeBinomial, Poisson
 from diglm.heads.families.categorical import (
     BernoulliFamily,
     BernoulliHead,
@@ -41,51 +42,30 @@ from diglm.heads.families.gaussian import (
 )
 from diglm.heads.families.mixture import GaussianMixture, MixtureFamily, MixtureHead
 from diglm.heads.families.positive import GammaFamily, GammaHead
+from diglm.heads.family import AbstractFamily
 from diglm.heads.glm import GLMHead
 from diglm.heads.links import LINKS, Link, get_link
 from diglm.heads.newton import fit_head
-from diglm.heads.responses import (
-    Bernoulli,
-    Categorical,
-    Gamma,
-    Gaussian,
-    NegativeBinomial,
-    Poisson,
-    StudentT,
-)
-
-HEADS: dict[str, Callable[..., GLMHead]] = {
-    "gaussian": GaussianHead,
-    "heteroscedastic": HeteroscedasticHead,
-    "student_t": StudentTHead,
-    "mixture": MixtureHead,
-    "bernoulli": BernoulliHead,
-    "categorical": CategoricalHead,
-    "poisson": PoissonHead,
-    "negative_binomial": NegativeBinomialHead,
-    "gamma": GammaHead,
-}
-
-
-def make_head(name: str, dim: int, **options: Any) -> GLMHead:
-    """The GLM head of that name for `dim` features; options go to its constructor."""
-    if name not in HEADS:
-        raise ValueError(f"Expected a head among {sorted(HEADS)}; got {name!r}.")
-    return HEADS[name](dim, **options)
-
+from diglm.heads.nothing import NoHead
+from diglm.heads.pooled import Pooled, pool
+from diglm.heads.registry import HEADS, head_choice, make_head
+from diglm.heads.responses import Gamma, Gaussian, StudentT
 
 __all__ = [
+    "GLM",
     "HEADS",
     "LINKS",
     "AbstractBayesianHead",
-    "AbstractDiscreteFamily",
     "AbstractFamily",
     "AbstractHead",
+    "AbstractHeadChoice",
     "AbstractResponse",
     "AverageBernoulli",
     "AverageCategorical",
     "AverageGaussian",
     "AveragePoisson",
+    "Bayesian",
+    "BayesianPoisson",
     "Bernoulli",
     "BernoulliFamily",
     "BernoulliHead",
@@ -93,6 +73,7 @@ __all__ = [
     "CategoricalFamily",
     "CategoricalHead",
     "ConjugateHead",
+    "Features",
     "GLMHead",
     "Gamma",
     "GammaFamily",
@@ -105,19 +86,28 @@ __all__ = [
     "HeteroscedasticFamily",
     "HeteroscedasticHead",
     "Link",
+    "Mixed",
+    "MixedHead",
+    "MixedPoisson",
     "MixtureFamily",
     "MixtureHead",
     "NegativeBinomial",
     "NegativeBinomialFamily",
     "NegativeBinomialHead",
+    "NoHead",
     "Poisson",
     "PoissonFamily",
     "PoissonHead",
+    "Pooled",
+    "Settled",
+    "Softmax",
     "StudentT",
     "StudentTFamily",
     "StudentTHead",
     "VariationalHead",
     "fit_head",
     "get_link",
+    "head_choice",
     "make_head",
+    "pool",
 ]

@@ -1,20 +1,25 @@
-"""What responses, families and heads offer: from features to a distribution of the target."""
+"""What responses and heads offer: from features to a distribution of the target."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
-from diglm.heads.links import get_link
-from diglm.types import Buffer, Key, Scalar, clamp
+from diglm.heads.bayesian.regression import Statistics
+from diglm.types import Key, Scalar
 
 
 class AbstractResponse(eqx.Module):
-    """A distribution $p(y | z)$, the answer of a head to one example."""
+    """A distribution $p(y | z)$, the answer of a head to one example.
+
+    `discrete` says whether `log_prob` is the log of a mass.
+    """
+
+    discrete: ClassVar[bool] = False
 
     @abstractmethod
     def log_prob(self, y: ArrayLike) -> Float[Array, "*batch"]:
@@ -43,11 +48,69 @@ class AbstractResponse(eqx.Module):
         """The standard deviation of y."""
         return jnp.sqrt(self.variance)
 
+    def frozen(self, location: Any, scale: Any) -> Any:
+        """SciPy's distribution of location + scale * y, with numbers and not traced arrays."""
+        raise TypeError(f"No distribution of numbers belongs to {type(self).__name__}.")
+
+    def averaged(self, log_shares: Float[Array, " parts *batch"]) -> "AbstractResponse | None":
+        """The average of responses stacked along a first axis, if it is of the same kind."""
+        return None
+
+    def skill(self, y: Array) -> Scalar:
+        """What a person watches, of one example: the squared error; of classes, being right."""
+        return jnp.mean(jnp.square(self.mean - y.astype(self.mean.dtype)))
+
+    def divergence(self, other: "AbstractResponse") -> Scalar:
+        """KL divergence to another response; of numbers that of Gaussians of one variance."""
+        return 0.5 * jnp.square(self.mean - other.mean) / jnp.maximum(self.variance, 1e-6)
+
     def sample(self, key: Key, n: int | None = None) -> Array:
         """One draw per example or, with `n`, that many along a new leading axis."""
         if n is None:
             return self.draw(key)
         return jax.vmap(self.draw)(jax.random.split(key, n))
+
+
+class Features(NamedTuple):
+    """Rows as a head sees them, outside of compiled code.
+
+    Attributes:
+        z: features, flat.
+        y: targets in the head's units; any finite number where a row has none.
+        weight: what each row counts; zero where it has no target.
+        design: what the effects of groups multiply; None without groups.
+        codes: numbers of the rows' groups, -1 for one never seen; None without groups.
+    """
+
+    z: Float[np.ndarray, "rows dim"]
+    y: np.ndarray
+    weight: Float[np.ndarray, " rows"]
+    design: Float[np.ndarray, "rows q"] | None = None
+    codes: Int[np.ndarray, " rows"] | None = None
+
+    def take(self, rows: Int[np.ndarray, " some"] | Bool[np.ndarray, " rows"]) -> "Features":
+        """Some of the rows."""
+        return Features(*(None if column is None else column[rows] for column in self))
+
+    def known(self) -> "Features":
+        """The rows that have a target and count."""
+        return self.take(np.flatnonzero(self.weight > 0))
+
+    def plus(self, other: "Features") -> "Features":
+        """The rows of both."""
+        return Features(
+            *(
+                None if mine is None or theirs is None else np.concatenate([mine, theirs])
+                for mine, theirs in zip(self, other, strict=True)
+            )
+        )
+
+
+class Settled(NamedTuple):
+    """A head as it will answer; of a conjugate one also the sums its posterior is known by."""
+
+    head: "AbstractHead"
+    sums: Statistics | None = None
 
 
 class AbstractHead(eqx.Module):
@@ -73,13 +136,85 @@ class AbstractHead(eqx.Module):
         """
         return self(z)
 
+    # ------------------------------------------------------------------ a fit, step by step
+
+    @abstractmethod
+    def start(self, ys: Array, weights: Array) -> "AbstractHead":
+        """A copy at the marginal of `ys`: bias, dispersion, bounds and levels that suit it."""
+
+    @abstractmethod
+    def begin(self, rows: Features, judged: Features, *, exactly: bool) -> "AbstractHead":
+        """A copy fitted to the features of a flow that has not been trained.
+
+        `exactly` when there is nothing else to train, so that this is the fit; otherwise a start,
+        of which `judged` may choose among several.
+        """
+
+    @abstractmethod
+    def settle(self, train: Features, held_out: Features, *, exact: bool) -> Settled:
+        """The head made ready to answer after training; see `diglm.heads.calibration`."""
+
+    def rows_for_start(self, n_rows: int) -> int:
+        """How many rows settle a start."""
+        return min(n_rows, ROWS_FOR_START)
+
+    @property
+    def only_held_out(self) -> bool:
+        """Whether `settle` looks at held-out rows alone."""
+        return False
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether a fit to given features needs no training."""
+        return True
+
+    @property
+    def core(self) -> "AbstractHead":
+        """The head that is trained: this one, unless it wraps another."""
+        return self
+
+    def around(self, core: "AbstractHead") -> "AbstractHead":
+        """A copy with another core."""
+        return core
+
+    # ------------------------------------------------------------------ groups
+
+    def explained(self, train: Features, rows: Features) -> Float[np.ndarray, " rows"] | None:
+        """What effects of groups, learned of `train`, add to the targets of rows; None if nothing.
+
+        A flow trains on what they leave.
+        """
+        return None
+
+    def of_groups(self, rows: Features) -> AbstractResponse:
+        """Responses to rows of known and unknown groups, for heads with effects of groups."""
+        raise ValueError("This model was fitted without groups, so it cannot answer for them.")
+
+    # ------------------------------------------------------------------ asked the other way round
+
+    @property
+    def inverts_mean(self) -> bool:
+        """Whether a mean, or a class, can be asked for: it is reached by moving along weights."""
+        return True
+
+    def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"] | None:
+        """The largest log p(y|z) over every z, of classes and counts; None where there is none.
+
+        With it z given y is drawn exactly: draw z from its base density and accept it with
+        probability exp(log_prob(y) - bound).
+        """
+        return None
+
+    def linear_gaussian(self) -> tuple[Array, Array, Array] | None:
+        """Weights, bias and scale if y is normal about a linear function with one scale."""
+        return None
+
+
+ROWS_FOR_START = 20_000
+
 
 class AbstractBayesianHead(AbstractHead):
     """A head whose weights have a distribution, found again for any features by `refit`."""
-
-    @abstractmethod
-    def start(self, ys: Array, weights: Array) -> "AbstractBayesianHead":
-        """A copy whose bounds and levels suit the marginal of `ys`."""
 
     @abstractmethod
     def refit(self, zs: np.ndarray, ys: np.ndarray, weights: np.ndarray) -> "AbstractBayesianHead":
@@ -89,76 +224,11 @@ class AbstractBayesianHead(AbstractHead):
     def calibrated(self, factor: ArrayLike) -> "AbstractBayesianHead":
         """A copy whose predictions are wider by `factor`."""
 
-
-class Bounded(eqx.Module):
-    """A trained number that is read within bounds, so that no likelihood drives it to infinity."""
-
-    value: Scalar
-    low: Buffer
-    high: Buffer
-
-    def __init__(self, value: ArrayLike, low: ArrayLike = -jnp.inf, high: ArrayLike = jnp.inf):
-        self.value = value if isinstance(value, Array) else jnp.asarray(value, dtype=float)
-        self.low = Buffer(jnp.asarray(low, self.value.dtype))
-        self.high = Buffer(jnp.asarray(high, self.value.dtype))
-
-    def __call__(self) -> Scalar:
-        """The number, within its bounds."""
-        return clamp(self.value, self.low.value, self.high.value)
-
-    def shifted(self, by: ArrayLike) -> "Bounded":
-        """Number and bounds moved together."""
-        return Bounded(self() + by, self.low.value + by, self.high.value + by)
-
-
-class Start(NamedTuple):
-    """A family's answer to the marginal of y: itself with dispersion set, bias and bounds."""
-
-    family: "AbstractFamily"
-    bias: Float[Array, " predictors"]
-    low: Float[Array, " predictors"]
-    high: Float[Array, " predictors"]
-
-
-class AbstractFamily(eqx.Module):
-    """The kind of target: how many linear predictors, their link, and the dispersion if any.
-
-    `link` is a name and static; the dispersion is trained and shared by all examples. `links`
-    lists the links that make sense, and `spreads` the predictors that stand for a spread: only
-    their bounds keep these finite, and `fit_head` applies the bounds of no others.
-    """
-
-    link: eqx.AbstractVar[str]
-    links: eqx.AbstractClassVar[tuple[str, ...]]
-    n_predictors: eqx.AbstractVar[int]
-    spreads: eqx.AbstractVar[tuple[int, ...]]
-
-    def __check_init__(self):
-        if self.link not in self.links:
-            raise ValueError(
-                f"{type(self).__name__} takes a link among {self.links}; got {self.link!r}."
-            )
-
     @abstractmethod
-    def response(self, eta: Float[Array, " predictors"]) -> AbstractResponse:
-        """The distribution of y at one example's linear predictors."""
+    def knowing(
+        self, mean: Float[np.ndarray, " p"], covariance: Float[np.ndarray, "p p"], noise: float
+    ) -> "AbstractBayesianHead":
+        """A copy whose weights, the bias last, are normal with these; `noise` is a variance."""
 
-    @abstractmethod
-    def start(self, ys: Array, weights: Array) -> Start:
-        """Bias, dispersion and bounds that fit the marginal of `ys`."""
-
-    @abstractmethod
-    def calibration(self, factor: ArrayLike) -> tuple["AbstractFamily", ArrayLike, ArrayLike]:
-        """How to widen predictions: the family, then gain and shift of the predictors."""
-
-    def eta_for_mean(self, mean: Scalar) -> Scalar:
-        """The first linear predictor at which the response has this mean."""
-        return get_link(self.link).link(mean)
-
-
-class AbstractDiscreteFamily(AbstractFamily):
-    """A family of classes or counts: the probability of a value has a known maximum."""
-
-    @abstractmethod
-    def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"]:
-        """The largest log_prob of `y` over all linear predictors."""
+    def begin(self, rows: Features, judged: Features, *, exactly: bool) -> "AbstractBayesianHead":
+        return self.refit(rows.z, rows.y, rows.weight)

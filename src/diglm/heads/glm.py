@@ -1,13 +1,24 @@
 """The generalised linear model that reads the target off the features."""
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractDiscreteFamily, AbstractFamily, AbstractHead, AbstractResponse
+from diglm.heads.base import ROWS_FOR_START, AbstractHead, AbstractResponse, Features, Settled
+from diglm.heads.calibration import (
+    FEWEST_TO_CALIBRATE,
+    calibrated,
+    least_spreads,
+    log_likelihood,
+    padded_rows,
+)
+from diglm.heads.family import AbstractFamily
+from diglm.heads.newton import fit_head
 from diglm.types import Buffer, Scalar, clamp
+
+LARGEST_EXACT_HEAD = 5_000  # weights; above, a Newton step would cost more than it gives
+PRECISIONS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on the weights of a start
 
 
 class GLMHead(AbstractHead):
@@ -127,20 +138,84 @@ class GLMHead(AbstractHead):
             ),
         )
 
-    @property
-    def log_prob_bound(self) -> Callable[[ArrayLike], Scalar]:
-        """`head.log_prob_bound(y)`: the largest log p(y|z) over every z, for discrete targets.
+    def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"] | None:
+        return self.family.log_prob_bound(y)
 
-        With it z given y is drawn exactly: draw z from its base density and accept it with
-        probability exp(log_prob(y) - log_prob_bound(y)). Heads of other targets lack it.
-        """
-        if not isinstance(self.family, AbstractDiscreteFamily):
-            raise AttributeError(
-                f"{type(self.family).__name__} is not discrete, so its density has no bound to "
-                "reject against."
-            )
-        return self.family.log_prob_bound
+    @property
+    def inverts_mean(self) -> bool:
+        return self.family.inverts_mean
+
+    def linear_gaussian(self) -> tuple[Array, Array, Array] | None:
+        scale = self.family.constant_scale
+        return None if scale is None else (self.weight[0], self.bias[0], scale)
 
     def eta_for_mean(self, mean: ArrayLike) -> Scalar:
         """The (first) linear predictor at which the mean is `mean`, whatever the bounds."""
         return self.family.eta_for_mean(jnp.asarray(mean, self.weight.dtype))
+
+    # ------------------------------------------------------------------ a fit, step by step
+
+    def rows_for_start(self, n_rows: int) -> int:
+        # Newton's cost grows with rows times the square of the predictors of a spread-out family.
+        return min(n_rows, ROWS_FOR_START // max(1, 2 * len(self.family.spreads)))
+
+    def begin(self, rows: Features, judged: Features, *, exactly: bool) -> "GLMHead":
+        """The head fitted by Newton's method to the features of the untrained flow.
+
+        Training then sets out from a Gaussian copula and a GLM on its features instead of from a
+        head that knows nothing. `exactly` gives the unpenalised GLM, to convergence. Otherwise the
+        start has the prior precision, of a few, that suits the judged rows best, and training goes
+        on with the weakest of them.
+        """
+        if self.weight.size > LARGEST_EXACT_HEAD or len(rows.weight) == 0:
+            return self
+        if exactly:
+            return self._unless_astray(self._newton(rows, 0.0, max_steps=200, tolerance=1e-9))
+        if len(judged.weight) < FEWEST_TO_CALIBRATE:
+            return self._unless_astray(self._newton(rows, 1.0))
+        fitted = [self._newton(rows, precision) for precision in PRECISIONS]
+        told = padded_rows(judged)
+        scores = [float(log_likelihood(candidate, *told)) for candidate in fitted]
+        best = fitted[int(np.nanargmax(scores))]
+        return self._unless_astray(best._with_precision(PRECISIONS[0]))
+
+    @property
+    def only_held_out(self) -> bool:
+        return not self.family.spreads
+
+    def settle(self, train: Features, held_out: Features, *, exact: bool) -> Settled:
+        """A point estimate is calibrated on the held-out rows, unless nothing else was fitted."""
+        if exact:
+            return Settled(self)
+        spreads = list(self.family.spreads)
+        weight, bias = (
+            np.asarray(self.weight, float)[spreads],
+            np.asarray(self.bias, float)[spreads],
+        )
+        low, high = (np.array(bound.value) for bound in (self.eta_low, self.eta_high))
+        least = least_spreads(train.z @ weight.T + bias, low[spreads], high[spreads])
+        head = self
+        if least is not None:
+            low[spreads] = least
+            head = eqx.tree_at(lambda h: h.eta_low.value, self, jnp.asarray(low))
+        return Settled(calibrated(head, held_out))
+
+    def _newton(self, rows: Features, l2: float, *, max_steps=30, tolerance=1e-5) -> "GLMHead":
+        zs, ys, weights = padded_rows(rows)
+        return fit_head(
+            self._with_precision(l2),
+            zs,
+            ys,
+            weights=weights,
+            max_steps=max_steps,
+            tolerance=tolerance,
+            warm_start=True,
+        )
+
+    def _with_precision(self, l2: float) -> "GLMHead":
+        return eqx.tree_at(lambda h: h.l2.value, self, jnp.full_like(self.l2.value, l2))
+
+    def _unless_astray(self, fitted: "GLMHead") -> "GLMHead":
+        """The fitted head if it is finite, else this one."""
+        finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in (fitted.weight, fitted.bias))
+        return fitted if finite else self

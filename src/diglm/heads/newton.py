@@ -1,5 +1,7 @@
 """Full-batch fit of a GLM head on fixed features: damped Newton, compiled once per shape."""
 
+from typing import Any, TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,14 +9,16 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.compiling import jit_once
-from diglm.heads.glm import GLMHead
+from diglm.heads.base import AbstractHead
 from diglm.types import Scalar, partition
+
+Head = TypeVar("Head", bound=AbstractHead)  # a GLM's, which itself is fitted by this
 
 _DENSE_PARAMETERS = 200  # above, conjugate gradients instead of a factorised Hessian
 
 
 def fit_head(
-    head: GLMHead,
+    head: Head,
     zs: ArrayLike,
     ys: ArrayLike,
     *,
@@ -24,7 +28,7 @@ def fit_head(
     max_steps: int = 100,
     tolerance: float = 1e-10,
     warm_start: bool = False,
-) -> GLMHead:
+) -> Head:
     r"""The head that minimises $-\sum_n w_n \log p(y_n | z_n) + \tfrac12 l_2 |W|^2$.
 
     Weights, bias and dispersion are found together; the bias is not penalised. The likelihood is
@@ -48,11 +52,12 @@ def fit_head(
             than the precision of the numbers allows.
         warm_start: Begin at `head` and keep its bounds instead of at `head.start(ys)`.
     """
-    dtype = head.weight.dtype
+    glm: Any = head
+    dtype = glm.weight.dtype
     zs, ys = jnp.asarray(zs, dtype), jnp.asarray(ys)
-    if zs.ndim != 2 or zs.shape[1] != head.dim or ys.shape != zs.shape[:1]:
+    if zs.ndim != 2 or zs.shape[1] != glm.dim or ys.shape != zs.shape[:1]:
         raise ValueError(
-            f"Expected zs of shape (rows, {head.dim}) and ys of shape (rows,); "
+            f"Expected zs of shape (rows, {glm.dim}) and ys of shape (rows,); "
             f"got {zs.shape} and {ys.shape}."
         )
     weights = jnp.ones(ys.shape, dtype) if weights is None else jnp.asarray(weights, dtype)
@@ -60,7 +65,7 @@ def fit_head(
         weights = jnp.where(jnp.asarray(labelled, bool), weights, 0)
     if weights.shape != ys.shape:
         raise ValueError(f"Expected weights of shape {ys.shape}; got {weights.shape}.")
-    l2 = head.l2.value if l2 is None else jnp.asarray(l2, dtype)
+    l2 = glm.l2.value if l2 is None else jnp.asarray(l2, dtype)
     limits = jnp.asarray(max_steps, jnp.int32), jnp.asarray(tolerance, dtype)
     return _fit(head, zs, ys, weights, l2, *limits, warm_start)
 
@@ -83,7 +88,7 @@ class _Problem:
     constant, and `free` marks the entries that may move.
     """
 
-    def __init__(self, head: GLMHead, zs: Array, ys: Array, weights: Array, l2: Scalar):
+    def __init__(self, head: Any, zs: Array, ys: Array, weights: Array, l2: Scalar):
         self.template, self.ys, self.weights = head, ys, weights
         dispersion, self.fixed = partition(head.family)
         flat, unravel = ravel_pytree(dispersion)
@@ -138,7 +143,7 @@ class _Problem:
         full = full + jnp.diag(jnp.where(free, self.ridge.ravel(), 1))
         return jnp.where(self.free, gradient, 0), full
 
-    def head(self, matrix: Float[Array, "outputs columns"]) -> GLMHead:
+    def head(self, matrix: Float[Array, "outputs columns"]) -> Any:
         n_eta = self.low.size
         family = eqx.combine(self.unravel(matrix[n_eta:, -1]), self.fixed)
         return eqx.tree_at(

@@ -1,7 +1,22 @@
 """Objectives: (model, batch, key) -> loss and its terms."""
 
+from diglm.objectives.entropy import Entropy
 from diglm.objectives.joint import JointObjective, Terms
+from diglm.objectives.registry import TERMS, terms_of
+from diglm.objectives.term import AbstractTerm, unlabelled_weights, weighted_mean
 from diglm.objectives.two_passes import two_passes
-from diglm.objectives.vat import virtual_adversarial_divergence
+from diglm.objectives.vat import VirtualAdversarial, virtual_adversarial_divergence
 
-__all__ = ["JointObjective", "Terms", "two_passes", "virtual_adversarial_divergence"]
+__all__ = [
+    "TERMS",
+    "AbstractTerm",
+    "Entropy",
+    "JointObjective",
+    "Terms",
+    "VirtualAdversarial",
+    "terms_of",
+    "two_passes",
+    "unlabelled_weights",
+    "virtual_adversarial_divergence",
+    "weighted_mean",
+]

@@ -1,4 +1,4 @@
-r"""The weighted joint likelihood, with missing labels and the optional semi-supervised terms.
+r"""The weighted joint likelihood, with missing labels, and whatever terms are added to it.
 
 For a row with weight $c_n$ and, where known, a label $y_n$,
 
@@ -22,9 +22,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.heads import AbstractResponse, AverageCategorical, Categorical
+from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
-from diglm.objectives.vat import virtual_adversarial_divergence
+from diglm.objectives.term import AbstractTerm, weighted_mean
 from diglm.types import Batch, Key, Scalar
 
 
@@ -45,42 +45,33 @@ class Terms(NamedTuple):
 
 
 class JointObjective(eqx.Module):
-    """-J / sum of weights, plus what unlabelled rows may add.
+    """-J / sum of weights, plus the weighted terms.
 
     Args:
         generative_weight: the lambda of the weighted objective (an array: it may be vmapped).
-        entropy_weight: weight of the entropy of p(y|x), minimised on rows without a label.
-        vat_weight: weight of the virtual adversarial divergence, on all rows.
-        vat_radius: length of the adversarial step in the model's input units.
         n_rows: rows of the whole training set, over which the head's prior is shared.
+        terms: what else is minimised, such as the entropy of answers to unlabelled rows.
         density_only: no row has a label, so the head is not evaluated at all.
     """
 
     generative_weight: Scalar
     n_rows: Scalar
-    entropy_weight: float = eqx.field(static=True)
-    vat_weight: float = eqx.field(static=True)
-    vat_radius: float = eqx.field(static=True)
+    terms: tuple[AbstractTerm, ...]
     density_only: bool = eqx.field(static=True)
 
     def __init__(
         self,
         generative_weight: float | Array = 1.0,
-        entropy_weight: float = 0.0,
-        vat_weight: float = 0.0,
-        vat_radius: float = 1.0,
-        n_rows: float = 1.0,
         *,
+        n_rows: float = 1.0,
+        terms: tuple[AbstractTerm, ...] = (),
         density_only: bool = False,
     ):
-        if density_only and (entropy_weight > 0 or vat_weight > 0):
-            raise ValueError(
-                "density_only never asks the head, which entropy_weight and vat_weight are about."
-            )
+        if density_only and terms:
+            raise ValueError(f"density_only never asks the head, which {terms} are about.")
         self.generative_weight = jnp.asarray(generative_weight, jnp.result_type(float))
         self.n_rows = jnp.asarray(n_rows, jnp.result_type(float))
-        self.entropy_weight, self.vat_weight = float(entropy_weight), float(vat_weight)
-        self.vat_radius, self.density_only = float(vat_radius), bool(density_only)
+        self.terms, self.density_only = tuple(terms), bool(density_only)
 
     def __call__(
         self,
@@ -94,25 +85,18 @@ class JointObjective(eqx.Module):
 
         `emphasis` multiplies lambda: a schedule's hold on the trade-off.
         """
-        key_pass, key_vat = jax.random.split(key)
+        key_pass, key_terms = jax.random.split(key)
         xs = cast(Array, batch.x)  # never NumPy's here: see `Batch`
         outputs, moved = model.forward_batch(xs, key=key_pass)
-        terms = self.terms(outputs.log_px, outputs.response, batch, emphasis)
-        loss = terms.loss
+        means = self.means(outputs.log_px, outputs.response, batch, emphasis)
+        loss = means.loss
         if not self.density_only:
             loss += model.head.penalty() / self.n_rows
-        if self.entropy_weight > 0:
-            entropy = jax.vmap(lambda response: response.entropy())(outputs.response)
-            unlabelled = batch.weight * (1 - batch.labelled.astype(batch.weight.dtype))
-            loss += self.entropy_weight * _mean(entropy, unlabelled, batch.weight)
-        if self.vat_weight > 0:
-            divergence = virtual_adversarial_divergence(
-                model, xs, radius=self.vat_radius, key=key_vat
-            )
-            loss += self.vat_weight * _mean(divergence, batch.weight, batch.weight)
-        return loss, (terms._replace(loss=loss), moved)
+        for i, term in enumerate(self.terms):
+            loss += term.weight * term(model, outputs, batch, key=jax.random.fold_in(key_terms, i))
+        return loss, (means._replace(loss=loss), moved)
 
-    def terms(
+    def means(
         self,
         log_px: Float[Array, " rows"],
         response: AbstractResponse,
@@ -122,12 +106,12 @@ class JointObjective(eqx.Module):
         """The weighted means that make up the objective, from outputs already computed."""
         weights = batch.weight
         if self.density_only:
-            mean_px = _mean(log_px, weights, weights)
+            mean_px = weighted_mean(log_px, weights, weights)
             nothing = jnp.zeros_like(mean_px)
             return Terms(-self.generative_weight * emphasis * mean_px, mean_px, nothing, nothing)
         known = weights * batch.labelled.astype(weights.dtype)
         log_py = jax.vmap(lambda r, y: r.log_prob(y))(response, batch.y)
-        skill = jax.vmap(_skill)(response, batch.y)
+        skill = jax.vmap(lambda r, y: r.skill(y))(response, batch.y)
         # Rows of weight zero (padding) must not matter even when their values are not finite.
         log_px, log_py, skill = (
             jnp.where(counts > 0, values, 0.0) * counts
@@ -139,15 +123,3 @@ class JointObjective(eqx.Module):
         total, total_known = jnp.maximum(total, 1e-12), jnp.maximum(total_known, 1e-12)
         loss = -(sum_py + self.generative_weight * emphasis * sum_px) / total
         return Terms(loss, sum_px / total, sum_py / total_known, sum_skill / total_known)
-
-
-def _mean(values, weights, total):
-    kept = jnp.where(weights > 0, values, 0.0)
-    return jnp.sum(weights * kept) / jnp.maximum(jnp.sum(total), 1e-12)
-
-
-def _skill(response: AbstractResponse, y):
-    """What a person watches: whether the class is right, or the squared error."""
-    if isinstance(response, Categorical | AverageCategorical):
-        return (jnp.argmax(response.logits).astype(y.dtype) == y).astype(response.logits.dtype)
-    return jnp.mean(jnp.square(response.mean - y.astype(response.mean.dtype)))

@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diglm.heads import ConjugateHead
-from diglm.heads.bayesian.regression import Statistics
+from diglm.heads.bayesian.regression import Statistics, log_evidence
 from diglm.hybrid import Hybrid
 from diglm.types import Batch, Key, Scalar, partition
 
@@ -95,8 +95,6 @@ def two_passes(
 
 def direct_log_evidence(model: Hybrid, rows: Batch, *, key: Key | None = None) -> Scalar:
     """The log evidence of rows held in memory at once, for autodiff to differentiate."""
-    from diglm.heads.bayesian.regression import log_evidence
-
     head = cast(ConjugateHead, model.head)
     known, _, _ = _chunk_sums(model, rows, key)
     return sum(  # type: ignore[return-value]
@@ -128,15 +126,16 @@ def _fold(key: Key | None, i: int) -> Key | None:
 
 def _look(model: Hybrid, xs: Array, key: Key | None) -> tuple[Array, Float[Array, " rows"]]:
     """Features and log p(x) with frozen statistics, open parts filled with this key's noise."""
-    log_q = jnp.zeros(len(xs), xs.dtype)
+    real = jnp.result_type(float)  # pixels come as bytes
+    log_q = jnp.zeros(len(xs), real)
     if model.completion is not None:
         uniform = (
-            jnp.full_like(xs, 0.5)
+            jnp.full(xs.shape, 0.5, real)
             if key is None
-            else jax.random.uniform(key, xs.shape, xs.dtype, 1e-6, 1 - 1e-6)
+            else jax.random.uniform(key, xs.shape, real, 1e-6, 1 - 1e-6)
         )
         xs, log_q = jax.vmap(model.completion.draw)(xs, uniform)
-    zs, log_px = jax.vmap(model.flow.forward_and_log_prob)(xs)
+    zs, log_px = model.flow.forward_rows(xs)
     return zs.reshape(len(zs), -1), log_px - log_q
 
 

@@ -2,16 +2,29 @@
 
 from typing import cast
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diglm.heads import AbstractResponse, Categorical
-from diglm.hybrid import Hybrid
+from diglm.hybrid import Hybrid, Outputs
+from diglm.objectives.term import AbstractTerm, weighted_mean
 from diglm.rows import draw_rows
-from diglm.types import Key, Scalar
+from diglm.types import Batch, Key, Scalar
 
 PROBE = 1e-2  # length of the finite step with which the sensitive direction is found
+
+
+class VirtualAdversarial(AbstractTerm):
+    r"""$\max_{|r| \le \rho} D(p(y|x), p(y|x+r))$, on all rows; `radius` is in input units."""
+
+    weight: float = eqx.field(static=True, default=1.0)
+    radius: float = eqx.field(static=True, default=1.0)
+
+    def __call__(self, model: Hybrid, outputs: Outputs, batch: Batch, *, key: Key) -> Scalar:
+        xs, weights = cast(Array, batch.x), cast(Array, batch.weight)
+        divergence = virtual_adversarial_divergence(model, xs, radius=self.radius, key=key)
+        return weighted_mean(divergence, weights, weights)
 
 
 def virtual_adversarial_divergence(
@@ -30,22 +43,13 @@ def virtual_adversarial_divergence(
 
     clean = jax.lax.stop_gradient(respond(xs))
 
-    def total(steps):
-        return jnp.sum(jax.vmap(divergence)(clean, respond(xs + steps)))
+    def apart(steps):
+        return jax.vmap(lambda p, q: p.divergence(q))(clean, respond(xs + steps))
 
     noise = draw_rows(lambda n: jax.random.normal(key, (n, *xs.shape[1:]), xs.dtype), len(xs))
     direction = _unit(noise)
-    direction = _unit(jax.lax.stop_gradient(jax.grad(total)(PROBE * direction)))
-    return jax.vmap(divergence)(clean, respond(xs + radius * direction))
-
-
-def divergence(first: AbstractResponse, second: AbstractResponse) -> Scalar:
-    """KL divergence of class probabilities; for numbers, that of Gaussians of one variance."""
-    if isinstance(first, Categorical):
-        other = cast(Categorical, second)  # both are responses of one head
-        log_p, log_q = jax.nn.log_softmax(first.logits), jax.nn.log_softmax(other.logits)
-        return jnp.sum(jnp.exp(log_p) * (log_p - log_q))
-    return 0.5 * jnp.square(first.mean - second.mean) / jnp.maximum(first.variance, 1e-6)
+    slope = jax.grad(lambda steps: jnp.sum(apart(steps)))(PROBE * direction)
+    return apart(radius * _unit(jax.lax.stop_gradient(slope)))
 
 
 def _unit(steps):

@@ -13,19 +13,19 @@ from jaxtyping import Array, Float
 
 from diglm.hybrid import Hybrid
 from diglm.objectives.joint import JointObjective, Terms
-from diglm.objectives.two_passes import in_chunks, two_passes
-from diglm.training.loop import FitResult, bucket, epoch_record, pad, validation_offsets
+from diglm.objectives.two_passes import Chunks, in_chunks, two_passes
+from diglm.training.loop import FitResult, epoch_record, validation_offsets
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
 from diglm.training.step import State, advance, restore, validation_terms
-from diglm.types import Batch
+from diglm.types import Batch, bucket, pad
 
 CHUNK = 8192
 
 
 def fit_evidence(
     model: Hybrid,
-    rows: Batch,
+    rows: Batch | Chunks,
     *,
     objective: JointObjective,
     validation: Batch | None = None,
@@ -40,8 +40,8 @@ def fit_evidence(
     model as it came.
 
     Args:
-        model: a hybrid with a `ConjugateHead`.
-        rows: NumPy arrays.
+        model: a hybrid with a `ConjugateHead`, whose posterior mean is trained again afterwards.
+        rows: NumPy arrays, or a function that gives them in pieces as often as it is called.
         objective: its lambda weighs log p(x); its terms judge the validation rows.
         validation: rows on which the best step is chosen; without them the last one is kept.
         settings: `n_epochs` is the number of steps, `patience` that without improvement.
@@ -49,9 +49,12 @@ def fit_evidence(
         progress: told of every step.
     """
     started = time.perf_counter()
+    if objective.terms:
+        raise ValueError(
+            f"The exact evidence has no room for {objective.terms}; use inference='minibatch'."
+        )
     model = eqx.tree_at(lambda m: m.head, model, model.head.frozen())  # type: ignore[attr-defined]
-    size = bucket(len(rows.weight))
-    chunks = in_chunks(pad(rows, size), size) if size <= CHUNK else in_chunks(rows, CHUNK)
+    chunks = rows if callable(rows) else _in_memory(rows)
     checked_rows = None
     if validation is not None and len(validation.weight) > 0:
         padded = pad(validation, bucket(len(validation.weight)))
@@ -86,9 +89,15 @@ def fit_evidence(
             break
         loss = jnp.asarray(found.loss, state.weights.dtype)
         state = _moved(state, schedule, loss, found.gradient)
+    result.model = eqx.tree_at(lambda m: m.head, result.model, result.model.head.thawed())
     result.skipped_steps = int(state.skipped)
     result.seconds = time.perf_counter() - started
     return result
+
+
+def _in_memory(rows: Batch) -> Chunks:
+    size = bucket(len(rows.weight))
+    return in_chunks(pad(rows, size), size) if size <= CHUNK else in_chunks(rows, CHUNK)
 
 
 @eqx.filter_jit

@@ -1,6 +1,5 @@
 """`fit`: epochs until the validation objective stops improving, with the best weights kept."""
 
-import math
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from diglm.objectives.joint import JointObjective, Terms
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
 from diglm.training.step import Shared, State, restore, run_epoch, shares_of
-from diglm.types import Batch, Key
+from diglm.types import Batch, Key, bucket, pad
 
 VALIDATION_OFFSETS = 2  # enough to rank epochs; scoring uses more
 
@@ -44,21 +43,6 @@ class FitResult:
     skipped_steps: int = 0
     seconds: float = 0.0
     waited: float = 0.0
-
-
-def bucket(n: int, smallest: int = 128) -> int:
-    """The padded size for `n` rows, a power of two: tables of similar size share a program."""
-    return max(smallest, 2 ** math.ceil(math.log2(n)))
-
-
-def pad(rows: Batch, size: int) -> Batch:
-    """Rows padded to `size` with copies of the first row, at weight zero."""
-    n = len(rows.weight)
-    index = np.concatenate([np.arange(n), np.zeros(size - n, int)])
-    padded = Batch(*(np.asarray(column)[index] for column in rows))
-    weight = np.array(padded.weight)
-    weight[n:] = 0
-    return padded._replace(weight=weight)
 
 
 def _epoch_key(seed: int, epoch: int) -> Key:

@@ -17,14 +17,17 @@ class ProgressBar:
 
     Args:
         n_epochs: the length of the bar.
-        metric: name of the skill shown, "accuracy" or "rmse".
+        metric: name of the skill shown; empty for none.
+        root: whether the square root of the skill is shown.
         shown: True, False, or "auto" to draw only on a terminal that a person watches.
     """
 
-    def __init__(self, n_epochs: int, metric: str, shown: bool | str = "auto"):
+    def __init__(
+        self, n_epochs: int, metric: str, shown: bool | str = "auto", *, root: bool = False
+    ):
         console = Console(file=sys.stderr)
         visible = console.is_terminal or console.is_jupyter if shown == "auto" else bool(shown)
-        self.metric, self.visible = metric, visible
+        self.metric, self.root, self.visible = metric, root, visible
         self.bar = RichProgress(
             TextColumn("fit"),
             BarColumn(bar_width=24),
@@ -52,11 +55,10 @@ class ProgressBar:
     def __call__(self, record: Record) -> None:
         """Show an epoch's numbers: those of the validation rows where there are any."""
         prefix = "val_" if "val_loss" in record else ""
-        skill = record[prefix + "skill"]
-        skill = skill if self.metric == "accuracy" else skill**0.5
-        numbers = (
-            f"loss {record[prefix + 'loss']:.4f}  log p(x) {record[prefix + 'log_px']:.2f}  "
-            f"log p(y|x) {record[prefix + 'log_py']:.4f}  {self.metric} {skill:.4f}"
-        )
+        numbers = f"loss {record[prefix + 'loss']:.4f}  log p(x) {record[prefix + 'log_px']:.2f}"
+        if self.metric:
+            skill = record[prefix + "skill"]
+            skill = skill**0.5 if self.root else skill
+            numbers += f"  log p(y|x) {record[prefix + 'log_py']:.4f}  {self.metric} {skill:.4f}"
         done = record["epoch"] + record.get("share", 1)  # of the epoch, where it is told in parts
         self.bar.update(self.task, completed=done, numbers=numbers)

@@ -85,7 +85,7 @@ def validation_terms(
     xs = rows.x.reshape(-1, min(VALIDATION_CHUNK, len(rows.x)), *rows.x.shape[1:])
     found = jax.lax.map(chunk, xs)
     log_px, response = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
-    return objective.terms(log_px, response, rows)
+    return objective.means(log_px, response, rows)
 
 
 class Shared(NamedTuple):

@@ -17,17 +17,15 @@ from diglm.training.checkpoint import Checkpoints, Position, Saved
 from diglm.training.devices import Layout
 from diglm.training.loop import (
     FitResult,
-    bucket,
     ended,
     epoch_record,
-    pad,
     stop_reason,
     validation_offsets,
 )
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
 from diglm.training.step import Shared, State, Sums, end_epoch, run_chunk, shares_of
-from diglm.types import Batch, Key
+from diglm.types import Batch, Key, bucket, pad
 
 
 def fit_stream(

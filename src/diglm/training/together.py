@@ -26,16 +26,14 @@ from diglm.objectives.joint import JointObjective, Terms
 from diglm.training.loop import (
     FitResult,
     _epoch_key,
-    bucket,
     epoch_record,
-    pad,
     stop_reason,
     validation_offsets,
 )
 from diglm.training.progress import Progress, Record
 from diglm.training.settings import Schedule, Settings
 from diglm.training.step import Shared, State, _end_epoch, restore, shares_of, take_steps
-from diglm.types import Batch, Key
+from diglm.types import Batch, Key, bucket, pad
 
 
 class Common(NamedTuple):

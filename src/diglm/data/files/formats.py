@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-try:
+from diglm.optional import optional, require
+
+if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
-except ImportError as error:
-    raise ImportError(
-        "Reading tables from files needs pyarrow: pip install 'diglm[files]'"
-    ) from error
+else:
+    pa, pq = optional("pyarrow", "files"), optional("pyarrow.parquet", "files")
 
-compute: Any = pc  # its functions are made as it is imported, which type checkers cannot see
+# Its functions are made as it is imported, which type checkers cannot see.
+compute: Any = optional("pyarrow.compute", "files")
 BLOCK_ROWS = 65_536  # rows decoded at a time: a row group of millions never stands in memory
 SUFFIXES = {
     ".parquet": "parquet",
@@ -44,6 +44,7 @@ class Contents(NamedTuple):
 
 def kind_of(path: Path) -> str:
     """The kind of a file by its suffix: "parquet", "arrow" or "csv"."""
+    require(pa)
     name = path.name.lower()
     for suffix, kind in SUFFIXES.items():
         if name.endswith(suffix):

@@ -8,13 +8,15 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from diglm.data.files.formats import BLOCK_ROWS, READ_ERRORS, TableFileError, pa
+from diglm.optional import optional
 
-try:
+if TYPE_CHECKING:
     from pyarrow import csv
-except ImportError as error:  # builds of pyarrow may leave it out
-    raise ImportError("Reading CSV needs pyarrow: pip install 'diglm[files]'") from error
+else:
+    csv = optional("pyarrow.csv", "files")  # builds of pyarrow may leave it out
 
 BLOCK_BYTES = 1 << 22  # of text parsed at a time; the first block decides the columns' types
 VERSION = 1  # part of a spool's name: raise it when the same text would be converted otherwise

@@ -38,7 +38,7 @@ class Survey(NamedTuple):
 def survey(
     table: FileTable,
     columns: Sequence[str],
-    target: str,
+    target: str | None,
     *,
     n_sample: int = 100_000,
     n_held_out: int,
@@ -52,13 +52,13 @@ def survey(
     Args:
         table: Where the rows are.
         columns: Features; the target is added to them.
-        target: Column that a model will predict. Its missing values are counted.
+        target: Column that a model will predict, its missing values counted; None for none.
         n_sample: Rows to draw for fitting encoders; all the others if there are fewer.
         n_held_out: Rows to hold out.
         seed: Whole number, not negative.
         progress: Called with the rows done and all rows after each row group.
     """
-    names = list(dict.fromkeys([*columns, target]))
+    names = list(dict.fromkeys([*columns, *([] if target is None else [target])]))
     table.require(names)
     n_rows = table.n_rows
     if not 0 <= n_held_out < n_rows or n_sample < 1:
@@ -74,7 +74,8 @@ def survey(
             numbers = np.arange(position, position + block.num_rows)
             position += block.num_rows
             _refuse_infinite(block, group)
-            n_missing += compute.sum(is_gap(block[target])).as_py() or 0
+            if target is not None:
+                n_missing += compute.sum(is_gap(block[target])).as_py() or 0
             sample.append(_taken(block, numbers, sample_rows))
             held_here = _within(held_rows, numbers)
             if held_here.size:

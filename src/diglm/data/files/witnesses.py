@@ -94,7 +94,7 @@ class _Column:
 class Witnesses:
     """For each column: the first row of each level, gap and fraction, and its extremes."""
 
-    def __init__(self, schema: pa.Schema, names: list[str], target: str):
+    def __init__(self, schema: pa.Schema, names: list[str], target: str | None):
         self._columns = [_Column(n, schema.field(n).type, n == target) for n in names]
         self._kept: dict[int, pa.Table] = {}
 

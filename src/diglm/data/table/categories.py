@@ -9,10 +9,13 @@ import numpy as np
 
 from diglm.data.table.columns import Column, describe
 from diglm.data.table.lattice import fit_codes
+from diglm.data.table.patterns import good_turing
 
 Value = str | bool | int | float | None
 # Rows' worth of the grand mean mixed into a category's mean: rare categories move to the middle.
 SHRINKAGE = 5.0
+# Codes of values that are none of the categories, and of missing ones where none was missing.
+UNKNOWN, UNKNOWN_MISSING = -1, -2
 
 
 def is_missing(value: Any) -> bool:
@@ -80,11 +83,13 @@ def distinct(values: Iterable[Any], name: str | int) -> set[Any]:
 def codes_of(
     values: list[Any], categories: tuple[Value, ...], name: str | int, *, declared: bool
 ) -> np.ndarray:
-    """The position of each value in `categories`, -1 if it is not there."""
-    position = {category: i for i, category in enumerate(categories)}
+    """The position of each value in `categories`; UNKNOWN or UNKNOWN_MISSING if not there."""
+    position: dict[Value, int] = {None: UNKNOWN_MISSING}
+    position |= {category: i for i, category in enumerate(categories)}
     # Only distinct values are looked at one by one; the rows go through one dictionary in C.
     table = {
-        raw: position.get(plain(raw, name, declared=declared), -1) for raw in distinct(values, name)
+        raw: position.get(plain(raw, name, declared=declared), UNKNOWN)
+        for raw in distinct(values, name)
     }
     return np.fromiter(map(table.__getitem__, values), np.int64, len(values))
 
@@ -126,6 +131,7 @@ def fit_categories(
         high=float(order.size - 1),
         categories=tuple(categories[i] for i in order),
         frequent=int(rank[np.argmax(counts)]),
+        unseen_rate=good_turing(int(np.sum(np.bincount(codes) == 1)), codes.size),
     )
 
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from diglm.data.table.times import FORMATS
+
 KINDS = ("continuous", "lattice", "categorical", "indicator")
 TIMES = ("", "datetime", "timedelta")
+NUMBERS = ("location", "scale", "step", "origin", "low", "high", "unseen_rate")
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,11 @@ class Column:
         frequent: Code of the commonest category, which stands in for unknown ones.
         time: "datetime" or "timedelta" when the numbers are seconds (since 1970 for a datetime).
         dtype: The container's own name of the type, used to restore it.
+        iso: How the moments of a datetime column were written, if they came as text.
         levels: The declared categories of a category or enum type, in the user's order.
         ordered: Whether those levels were declared to be ordered.
+        unseen_rate: Estimated probability that a new row shows something here that no row of fit
+            did: another category, or a missing number where none was missing.
     """
 
     name: str | int
@@ -44,8 +50,10 @@ class Column:
     frequent: int = 0
     time: str = ""
     dtype: str = ""
+    iso: str = ""
     levels: tuple[str | bool | int | float, ...] | None = None
     ordered: bool = False
+    unseen_rate: float = 1.0
 
     @property
     def width(self) -> float:
@@ -86,7 +94,7 @@ class Column:
         for key in ("categories", "levels"):
             if isinstance(content[key], list):
                 content[key] = tuple(content[key])
-        for key in ("location", "scale", "step", "origin", "low", "high"):
+        for key in NUMBERS:
             if type(content[key]) is int and abs(content[key]) < 2**1023:
                 content[key] = float(content[key])  # JSON writers may drop the ".0"
         try:
@@ -119,7 +127,7 @@ def _check(content: dict[str, Any]):
     kind = content["kind"]
     require("name", type(content["name"]) in (str, int), "text or a whole number")
     require("kind", kind in KINDS, f"one of {KINDS}")
-    for key in ("location", "scale", "step", "origin", "low", "high"):
+    for key in NUMBERS:
         require(key, _is_finite(content[key]), "a finite number")
     require("scale", content["scale"] > 0, "positive")
     require("step", content["step"] >= 0, "zero or positive")
@@ -129,6 +137,9 @@ def _check(content: dict[str, Any]):
         require("step", content["step"] > 0, f"positive in a {kind} column")
     require("high", content["high"] >= content["low"], f"at least low, {content['low']}")
     require("time", content["time"] in TIMES, f"one of {TIMES}")
+    formats = FORMATS if content["time"] == "datetime" else ("",)
+    require("iso", content["iso"] in formats, f"one of {formats}")
+    require("unseen_rate", 0 < content["unseen_rate"] <= 1, "a probability above 0")
     require("dtype", isinstance(content["dtype"], str), "text")
     require("ordered", isinstance(content["ordered"], bool), "true or false")
 

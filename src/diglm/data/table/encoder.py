@@ -1,38 +1,30 @@
 """A user's table to standardised numbers and back, every change of unit counted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Bool, Float
 
-from diglm.data.table.categories import codes_of
+from diglm.data.encoder import AbstractEncoder, Encoded
 from diglm.data.table.columns import Column, describe
+from diglm.data.table.fields import Table
 from diglm.data.table.fitting import fit_columns, refuse_infinite
-from diglm.data.table.read import Field, Table, read, to_numbers, to_values
-from diglm.data.table.stored import from_content, to_content
+from diglm.data.table.matching import read_as, read_cells
+from diglm.data.table.normal import MOST_ROWS, Normal
+from diglm.data.table.patterns import Patterns
+from diglm.data.table.read import opened, read
+from diglm.data.table.stored import Parts, from_content, to_content
+from diglm.data.table.units import decoded, restore, standardise
 from diglm.data.table.write import write
 
-LARGEST = 1e30  # finite in float32, and so is a sum of many
-
-
-class Encoded(NamedTuple):
-    """Rows as a model sees them.
-
-    Attributes:
-        values: Standardised numbers, (rows, dim); NaN where a cell is missing.
-        log_scale: Log of the change of unit, (rows,): log p_user = log p_encoded + log_scale.
-        unseen: How many cells of each row no row of fit prepared for: unknown categories, and
-            missing values in columns that had none.
-    """
-
-    values: np.ndarray
-    log_scale: np.ndarray
-    unseen: np.ndarray
+# A column is remarked on as an identifier if so many new rows show a new level, and rows tell.
+IDENTIFIER_RATE, FEWEST_ROWS = 0.25, 20
 
 
 @dataclass(frozen=True)
-class TableEncoder:
+class TableEncoder(AbstractEncoder):
     r"""$u_j = (x_j - m_j) / s_j$, with $\log|\det \partial u / \partial x| = -\sum_j \log s_j$.
 
     Numbers are standardised by robust location and scale. Whole numbers, rounded numbers and
@@ -41,41 +33,97 @@ class TableEncoder:
     cell and gains an indicator (0 present, 1 missing) behind all columns. Dates become seconds
     since 1970 and durations seconds, so their densities are per second.
 
-    A missing cell has no unit and adds nothing to `log_scale`. Unknown categories take the place
-    of the commonest one and are counted in `unseen`.
+    A missing cell has no unit and adds nothing to `log_scale`. What no row of fit prepared for is
+    told by the facts in `unseen`, one for each column and one for the set of missing cells as a
+    whole, and costs the log of its estimated rate:
+
+    - an unknown category takes the place of the commonest one;
+    - where cells are missing together that never were, all of the row's missing cells are lost:
+      their indicators say present, and `complete` draws their values given the others.
 
     Use `TableEncoder.fit`; the constructor takes what was fitted.
+
+    Attributes:
+        columns: The columns, in the order of fit.
+        indicators: One for each column that had missing numbers, behind the columns.
+        patterns: Which numbers were missing together.
+        normal: The distribution of encoded rows, from which lost cells are drawn.
+        n_rows: How many rows were learned from.
+        container: What the rows came in: "numpy", "pandas", "polars" and so on.
+        dtype: Type of the whole array if that was "numpy".
     """
+
+    layout: ClassVar[str] = "vector"
+    n_offsets: ClassVar[int] = 8
+    in_files: ClassVar[bool] = True
 
     columns: tuple[Column, ...]
     indicators: tuple[Column, ...]
+    patterns: Patterns
+    normal: Normal
+    n_rows: int
     container: str
     dtype: str
 
+    # ------------------------------------------------------------------ made
+
+    @classmethod
+    def accepts(cls, X: Any) -> bool:
+        """True: what is no table meets a clear error in `check`."""
+        return True
+
+    @classmethod
+    def check(cls, X: Any) -> Any:
+        """`X` if it is a frame, else its 2-D array; an error for what is no table."""
+        source = opened(X)
+        return source if isinstance(source, np.ndarray) else X
+
     @classmethod
     def fit(cls, X: Any, y: Any = None, *, weights: Any = None) -> "TableEncoder":
-        """Learn kinds, locations and scales of the columns.
+        """Learn kinds, locations and scales of the columns, and what goes with what.
 
         Args:
             X: Array (rows, columns) or eager frame of numbers, text, bools, categories, times.
             y: Numbers (rows,) or (rows, k), such as one-hot classes, by which categories are
                 ordered; rows with NaN are ignored. Without it the order is by frequency.
             weights: Nonnegative row weights. Weight 0 is as if the row were absent, and a whole
-                number as if it were repeated.
+                number as if it were repeated, but that rates of what is unseen count rows.
         """
-        table = read(X)
-        columns, indicators = fit_columns(table, y, weights)
-        return cls(columns, indicators, table.container, table.dtype)
+        found = fit_columns(read(opened(X)), y, weights)
+        columns, indicators, patterns, table, weights = found
+        begun = cls(
+            columns,
+            indicators,
+            patterns,
+            Normal.standard(len(columns) + len(indicators)),
+            table.n_rows,
+            table.container,
+            table.dtype,
+        )
+        if table.n_rows > MOST_ROWS:
+            rows = np.random.default_rng(0).choice(table.n_rows, MOST_ROWS, replace=False)
+            table, weights = table.take(np.sort(rows)), weights[np.sort(rows)]
+        values = begun._encode(table).values
+        return replace(begun, normal=Normal.fit(values, begun.widths, weights))
+
+    @classmethod
+    def from_dict(cls, content: Any) -> "TableEncoder":
+        return cls(*from_content(content))
+
+    def to_dict(self) -> dict[str, Any]:
+        return to_content(Parts(*(getattr(self, name) for name in Parts._fields)))
+
+    # ------------------------------------------------------------------ what it is
 
     @property
-    def dim(self) -> int:
-        """Encoded dimensions: the columns, then one indicator per column with missing values."""
-        return len(self.columns) + len(self.indicators)
+    def shape(self) -> tuple[int, ...]:
+        """(dim,): the columns, then one indicator per column with missing values."""
+        return (len(self.columns) + len(self.indicators),)
 
-    @cached_property
-    def widths(self) -> np.ndarray:
-        """Width of a cell in encoded units, (dim,); 0 where continuous."""
-        return np.array([column.width for column in self.columns + self.indicators])
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return len(self.columns)
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -83,25 +131,37 @@ class TableEncoder:
         names = [column.name for column in self.columns if isinstance(column.name, str)]
         return names if len(names) == len(self.columns) else None
 
-    def encode(self, X: Any, *, owner: str = "TableEncoder") -> Encoded:
-        """Standardise the rows of a table; `owner` is who expects it, for error messages."""
-        table = read(X)
-        raw, unseen = self._raw(table, self._matched(table, owner))
-        if np.isinf(raw).any():
-            refuse_infinite([c.name for c in self.columns], raw)
-        n, d = raw.shape
-        values = np.empty((n, self.dim))
-        _standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
-        log_scale = np.full(n, -self._log_scale.sum())
-        missing = np.isnan(values[:, :d])
-        if missing.any():
-            log_scale += missing @ self._log_scale[:d]
-            prepared = np.zeros(d, dtype=bool)
-            prepared[self._sources] = True
-            unseen += missing[:, ~prepared].sum(axis=1)
-        flags = missing[:, self._sources].astype(np.float64)
-        values[:, d:] = (flags - self._location[d:]) / self._scale[d:]
-        return Encoded(values, log_scale, unseen)
+    @cached_property
+    def widths(self) -> Float[np.ndarray, " dim"]:
+        """Width of a cell in encoded units, (dim,); 0 where continuous."""
+        return np.array([column.width for column in self.columns + self.indicators])
+
+    @cached_property
+    def can_be_missing(self) -> Bool[np.ndarray, " dim"]:
+        """Which encoded dimensions may be NaN: the columns that had missing values in fit."""
+        return np.isin(np.arange(self.dim), self._sources)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Which columns are almost identifiers."""
+        found = []
+        for column in self.columns:
+            if column.kind != "categorical" or column.unseen_rate < IDENTIFIER_RATE:
+                continue
+            if self.n_rows >= FEWEST_ROWS:
+                n_levels = sum(value is not None for value in column.categories)
+                found.append(
+                    f"{describe(column.name)} is almost an identifier: {n_levels:,} levels in "
+                    f"{self.n_rows:,} rows, so about {100 * column.unseen_rate:.0f} % of new rows "
+                    "will show a level never seen. Leave it out, or group its levels."
+                )
+        return found
+
+    # ------------------------------------------------------------------ used
+
+    def encode(self, X: Any, *, owner: str = "The model", extra: str = "error") -> Encoded:
+        names = self.feature_names
+        return self._encode(read_as(X, names, len(self.columns), owner=owner, extra=extra))
 
     def decode(self, values: Any, *, like: str = "fit", snap: bool = True) -> Any:
         """Encoded rows as a table.
@@ -119,32 +179,79 @@ class TableEncoder:
             raise ValueError(f"Expected values of shape (rows, {self.dim}); got {values.shape}.")
         if like not in ("fit", "numpy"):
             raise ValueError(f'like must be "fit" or "numpy"; got {like!r}.')
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            largest = np.finfo(np.float64).max
-            shrink = _shrink(self._location, self._scale)
-            raw = values * (self._scale * shrink) + self._location * shrink
-            raw = np.clip(raw, -largest * shrink, largest * shrink) / shrink
-            for source, j in zip(self._sources, range(len(self.columns), self.dim), strict=True):
-                raw[raw[:, j] > 0.5, source] = np.nan
-            arrays = [_decoded(c, raw[:, j], snap) for j, c in enumerate(self.columns)]
+        raw = restore(values, self._location, self._scale)
+        for source, j in zip(self._sources, range(len(self.columns), self.dim), strict=True):
+            raw[raw[:, j] > 0.5, source] = np.nan
+        arrays = [decoded(c, raw[:, j], snap) for j, c in enumerate(self.columns)]
         if like == "fit" or self.container == "numpy":
             return write(self.columns, arrays, self.container, self.dtype, snap=snap)
         plain_floats = all(array.dtype.kind == "f" for array in arrays)
         return write(self.columns, arrays, "numpy", "f8" if plain_floats else "O", snap=snap)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything learned, as JSON can hold it."""
-        return to_content(self.columns, self.indicators, self.container, self.dtype)
+    def complete(
+        self, values: Float[np.ndarray, "rows dim"], u: Float[np.ndarray, "rows dim"]
+    ) -> tuple[Float[np.ndarray, "rows dim"], Float[np.ndarray, " rows"]]:
+        """Lost cells drawn from the normal distribution of training rows, given the others.
 
-    @classmethod
-    def from_dict(cls, content: Any) -> "TableEncoder":
-        """The encoder that `to_dict` described; ValueError if anything is out of place."""
-        return cls(*from_content(content))
+        A cell is lost where it is NaN and no indicator says missing.
+        """
+        lost = np.isnan(values)
+        if lost.any():
+            d = len(self.columns)
+            flags = restore(values[:, d:].astype(np.float64), self._location[d:], self._scale[d:])
+            lost[:, self._sources] &= flags < 0.5
+        return self.normal.draw(values, lost, u)
 
-    @cached_property
-    def can_be_missing(self) -> np.ndarray:
-        """Which encoded dimensions may be NaN: the columns that had missing values in fit."""
-        return np.isin(np.arange(self.dim), self._sources)
+    def slopes(self, wanted: Any) -> list[int]:
+        """Places of "slopes", which are all columns, or of a list of names or positions."""
+        names = [column.name for column in self.columns]
+        if isinstance(wanted, str) and wanted == "slopes":
+            return list(range(len(names)))
+        if not isinstance(wanted, list | tuple | np.ndarray):
+            raise ValueError(
+                "Expected 'slopes' or a list of the columns that have slopes of their own, such as "
+                f"{names[:1]}; got {wanted!r}."
+            )
+        places = []
+        for name in wanted:
+            if name in names:
+                places.append(names.index(name))
+            elif isinstance(name, int | np.integer) and 0 <= name < len(names):
+                places.append(int(name))
+            else:
+                raise ValueError(
+                    f"Slopes were asked for of the column {name!r}, but the table has {names}."
+                )
+        return places
+
+    def slope_units(self, places: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        return self._location[places], self._scale[places]
+
+    # ------------------------------------------------------------------ parts
+
+    def _encode(self, table: Table) -> Encoded:
+        """Standardise the rows of a table whose columns are those of fit."""
+        raw, unknown, log_scale = read_cells(table, self.columns, self.n_rows)
+        if np.isinf(raw).any():
+            refuse_infinite([c.name for c in self.columns], raw)
+        n, d = raw.shape
+        values, unseen = np.empty((n, self.dim)), np.zeros((n, d + 1), bool)
+        standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
+        log_scale -= self._log_scale.sum()
+        missing = np.isnan(values[:, :d])
+        seen = known = self.patterns.contain(missing)
+        unseen[:, :d], unseen[:, d] = unknown, ~seen
+        if missing.any():
+            log_scale += missing @ self._log_scale[:d]
+            strange = missing & ~self.can_be_missing[:d]
+            if strange.any():
+                unseen[:, :d] |= strange
+                log_scale += strange @ np.log([column.unseen_rate for column in self.columns])
+                known = self.patterns.contain(missing & ~strange)  # the rest is charged already
+        log_scale += np.where(known, 0.0, np.log(self.patterns.rate))
+        flags = (missing[:, self._sources] & seen[:, None]).astype(np.float64)
+        values[:, d:] = (flags - self._location[d:]) / self._scale[d:]
+        return Encoded(values, log_scale, unseen)
 
     @cached_property
     def _location(self) -> np.ndarray:
@@ -163,74 +270,3 @@ class TableEncoder:
         """Positions of the columns that the indicators speak of."""
         position = {column.name: j for j, column in enumerate(self.columns)}
         return np.array([position[column.name] for column in self.indicators], dtype=np.int64)
-
-    def _matched(self, table: Table, owner: str) -> list[Field]:
-        """The table's columns in the order of fit: by name if both have names, else by place."""
-        names, expected = table.names, self.feature_names
-        if expected is not None and all(isinstance(name, str) for name in names):
-            by_name = dict(zip(names, table.fields, strict=True))
-            absent = [name for name in expected if name not in by_name]
-            extra = sorted(by_name.keys() - set(expected))
-            if absent or extra:
-                problems = [f"lacks columns {absent}"] * bool(absent)
-                problems += [f"has columns {extra} that were not there in fit"] * bool(extra)
-                raise ValueError(f"X {' and '.join(problems)}; {owner} expects {expected}.")
-            return [by_name[name] for name in expected]
-        if len(names) != len(self.columns):
-            raise ValueError(
-                f"X has {len(names)} features, but {owner} is expecting {len(self.columns)} "
-                "features as input."
-            )
-        return table.fields
-
-    def _raw(self, table: Table, fields: list[Field]) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers in the user's units, codes for categories; and the unknown cells per row."""
-        unseen = np.zeros(table.n_rows, dtype=np.int64)
-        if table.matrix is not None and all(c.is_numeric and not c.time for c in self.columns):
-            return table.matrix, unseen
-        raw = np.empty((table.n_rows, len(self.columns)))
-        for j, (column, field) in enumerate(zip(self.columns, fields, strict=True)):
-            if column.is_numeric:
-                raw[:, j], time = to_numbers(field)
-                if time != column.time and not np.isnan(raw[:, j]).all():
-                    was, now = column.time or "number", time or "number"
-                    raise ValueError(f"{describe(column.name)} was a {was} in fit, now a {now}.")
-            else:
-                codes = codes_of(to_values(field), column.categories, column.name, declared=True)
-                raw[:, j] = np.where(codes < 0, column.frequent, codes)
-                unseen += codes < 0
-        return raw, unseen
-
-
-def _standardise(x: np.ndarray, location: np.ndarray, scale: np.ndarray, *, out: np.ndarray):
-    """(x - location) / scale within +-LARGEST; overflow on the way ends at the bound."""
-    shrink = _shrink(location, scale)
-    if shrink.min() < 1:
-        x, location, scale = x * shrink, location * shrink, scale * shrink
-    with np.errstate(over="ignore", under="ignore"):
-        np.subtract(x, location, out=out)
-        np.divide(out, scale, out=out)
-    np.clip(out, -LARGEST, LARGEST, out=out)
-
-
-def _shrink(location: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """A power of two per column that keeps sums near the largest float from overflowing."""
-    return np.where(np.maximum(np.abs(location), scale) > 1e290, 2.0**-4, 1.0)
-
-
-def _decoded(column: Column, x: np.ndarray, snap: bool) -> np.ndarray:
-    """One column in the user's terms: floats, times, or objects."""
-    if column.kind == "categorical":
-        known = np.where(np.isnan(x), column.frequent, x)
-        codes = np.clip(np.rint(known), 0, len(column.categories) - 1).astype(np.int64)
-        values = np.empty(len(column.categories), dtype=object)
-        values[:] = column.categories
-        return values[codes]
-    x = column.snap(x) if snap else x
-    if not column.time:
-        return x
-    micro = np.clip(np.rint(x * 1e6), -(2.0**62), 2.0**62)
-    ticks = np.where(np.isnan(x), 0, micro).astype(np.int64)
-    times = ticks.astype("datetime64[us]" if column.time == "datetime" else "timedelta64[us]")
-    times[np.isnan(x)] = "NaT"
-    return times

@@ -1,35 +1,61 @@
-"""A table to its columns: kinds, locations and scales, and indicators of what is missing."""
+"""A table to its columns: kinds, locations and scales, and what is missing where."""
 
 from dataclasses import replace
-from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from diglm.data.table.categories import fit_categories, plain
 from diglm.data.table.columns import Column
+from diglm.data.table.fields import (
+    Field,
+    Table,
+    is_categorical,
+    iso_format,
+    to_numbers,
+    to_values,
+)
 from diglm.data.table.lattice import fit_codes, fit_numbers
-from diglm.data.table.read import Field, Table, is_categorical, to_numbers, to_values
+from diglm.data.table.patterns import Patterns, good_turing
 
 
-def fit_columns(
-    table: Table, y: Any = None, weights: Any = None
-) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """The columns of a table, and the indicators of those that have missing numbers."""
+class Fitted(NamedTuple):
+    """What was learned of a table's columns, and the rows that it was learned from.
+
+    Attributes:
+        columns: The columns.
+        indicators: Those of columns that have missing numbers.
+        patterns: Which numbers were missing together.
+        table: The rows of positive weight.
+        weights: Their weights.
+    """
+
+    columns: tuple[Column, ...]
+    indicators: tuple[Column, ...]
+    patterns: Patterns
+    table: Table
+    weights: np.ndarray
+
+
+def fit_columns(table: Table, y: Any = None, weights: Any = None) -> Fitted:
+    """The columns of a table, from its rows of positive weight."""
     target = None if y is None else _target(y, table.n_rows)
-    fields = table.fields
     if weights is not None:
         weights = _weights(weights, table.n_rows)
-        keep = weights > 0
-        fields = [_rows(field, keep) for field in fields]
+        keep = np.flatnonzero(weights > 0)
+        table = table if keep.size == table.n_rows else table.take(keep)
         weights, target = weights[keep], None if target is None else target[keep]
     columns, indicators = [], []
-    for field in fields:
-        column, indicator = _fit_column(field, target, weights)
+    missing = np.zeros((table.n_rows, len(table.fields)), bool)
+    for j, field in enumerate(table.fields):
+        column, missing[:, j] = _fit_column(field, target, weights)
         columns.append(column)
-        if indicator is not None:
+        if missing[:, j].any():
+            location, scale = fit_codes(missing[:, j], weights)
+            indicator = Column(field.name, "indicator", location, scale, step=1.0, high=1.0)
             indicators.append(indicator)
-    return tuple(columns), tuple(indicators)
+    weights = np.ones(table.n_rows) if weights is None else weights
+    return Fitted(tuple(columns), tuple(indicators), Patterns.fit(missing), table, weights)
 
 
 def refuse_infinite(names: list[str | int], raw: np.ndarray):
@@ -45,32 +71,29 @@ def refuse_infinite(names: list[str | int], raw: np.ndarray):
 
 def _fit_column(
     field: Field, target: np.ndarray | None, weights: np.ndarray | None
-) -> tuple[Column, Column | None]:
-    """The column of one field, and its indicator if some of its numbers are missing."""
-    indicator = None
+) -> tuple[Column, np.ndarray]:
+    """The column of one field, and in which rows its number is missing."""
     if is_categorical(field):
         values = to_values(field)
         column = fit_categories(field.name, values, target, weights, declared=field.declared)
+        missing = np.zeros(len(values), bool)
     else:
         x, time = to_numbers(field)
         if np.isinf(x).any():
             refuse_infinite([field.name], x[:, None])
         missing = np.isnan(x)
-        if missing.any():
-            location, scale = fit_codes(missing, weights)
-            indicator = Column(field.name, "indicator", location, scale, step=1.0, high=1.0)
-        present = ~missing
         column = fit_numbers(
             field.name,
-            x[present],
-            None if weights is None else weights[present],
+            x[~missing],
+            None if weights is None else weights[~missing],
             itemsize=_itemsize(field.values),
         )
-        column = replace(column, time=time)
+        iso = iso_format(field) if time == "datetime" else ""
+        column = replace(column, time=time, iso=iso, unseen_rate=good_turing(0, x.size))
     levels = field.levels
     if levels is not None:
         levels = tuple(plain(level, field.name, declared=True) for level in levels)
-    return replace(column, dtype=field.dtype, levels=levels, ordered=field.ordered), indicator
+    return replace(column, dtype=field.dtype, levels=levels, ordered=field.ordered), missing
 
 
 def _itemsize(values: np.ndarray | list[Any]) -> int:
@@ -78,12 +101,6 @@ def _itemsize(values: np.ndarray | list[Any]) -> int:
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         return values.dtype.itemsize
     return 8
-
-
-def _rows(field: Field, keep: np.ndarray) -> Field:
-    values = field.values
-    kept = list(compress(values, keep)) if isinstance(values, list) else values[keep]
-    return field._replace(values=kept)
 
 
 def _target(y: Any, n_rows: int) -> np.ndarray:

@@ -1,48 +1,23 @@
 """The user's containers to plain columns: NumPy arrays, pandas, polars and Arrow tables."""
 
-import datetime
-import decimal
-import numbers
-from typing import Any, NamedTuple
+from collections import Counter
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 from scipy.sparse import issparse
 
-from diglm.data.table.categories import distinct, is_missing
-from diglm.data.table.columns import describe
+from diglm.data.table.fields import Field, Table, refuse_complex
 
 NUMERIC = "iuf"
 TIME = "Mm"
 
 
-class Field(NamedTuple):
-    """A column as it arrived: a numeric or time array, or a list of Python values."""
+def opened(X: Any) -> nw.DataFrame | np.ndarray:
+    """Any supported container as a frame or a 2-D array, with clear errors for what is no table.
 
-    name: str | int
-    values: np.ndarray | list[Any]
-    dtype: str = ""
-    declared: bool = False
-    levels: tuple[Any, ...] | None = None
-    ordered: bool = False
-
-
-class Table(NamedTuple):
-    """A container as it arrived. `matrix` is set for numeric arrays, which need no splitting."""
-
-    fields: list[Field]
-    n_rows: int
-    container: str
-    dtype: str
-    matrix: np.ndarray | None = None
-
-    @property
-    def names(self) -> list[str | int]:
-        return [field.name for field in self.fields]
-
-
-def read(X: Any) -> Table:
-    """Split any supported container into columns, with clear errors for what is no table."""
+    Cells are not looked at one by one; `read` does that.
+    """
     if issparse(X):
         raise TypeError(
             "Sparse data was passed, but dense data is required. Use '.toarray()' to convert to a "
@@ -53,63 +28,42 @@ def read(X: Any) -> Table:
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
-        raise ValueError(f"Column names must be unique. {error}") from error
+        raise ValueError(_duplicates(X)) from error
     if isinstance(frame, nw.DataFrame):
-        return _read_frame(frame)
+        _check_frame(frame)
+        return frame
     if hasattr(X, "collect"):
         raise TypeError(f"X is a lazy {type(X).__name__}; call X.collect() first.")
-    return _read_array(X)
+    return _as_array(X)
 
 
-def to_numbers(field: Field) -> tuple[np.ndarray, str]:
-    """A column as float64 with NaN for missing, and "datetime" or "timedelta" if it is seconds."""
-    values = field.values
-    if isinstance(values, list):
-        kinds = {type(value) for value in distinct(values, field.name) if not is_missing(value)}
-        if kinds and all(issubclass(kind, datetime.date) for kind in kinds):
-            values = np.array([_moment(value) for value in values], "datetime64[us]")
-        else:
-            return _numbers(values, field.name), ""
-    if values.dtype.kind == "M":
-        return (values - np.datetime64(0, "s")) / np.timedelta64(1, "s"), "datetime"
-    if values.dtype.kind == "m":
-        return values / np.timedelta64(1, "s"), "timedelta"
-    return values.astype(np.float64, copy=False), ""
+def names_of(source: nw.DataFrame | np.ndarray) -> list[str | int]:
+    """The names of a frame's columns, the positions of an array's."""
+    if isinstance(source, np.ndarray):
+        return list(range(source.shape[1]))
+    return [name if isinstance(name, str) else int(name) for name in source.columns]
 
 
-def to_values(field: Field) -> list[Any]:
-    """A column as a list of Python values, for look-up among categories."""
-    return field.values if isinstance(field.values, list) else field.values.tolist()
+def read(source: nw.DataFrame | np.ndarray, places: list[int] | None = None) -> Table:
+    """Split what `opened` gave into columns: those of a frame at these places, or all."""
+    if isinstance(source, np.ndarray):
+        return _read_array(source)
+    names, container = names_of(source), source.implementation.value
+    places = list(range(len(names))) if places is None else places
+    fields = [_read_series(names[j], source[:, j], container) for j in places]
+    return Table(fields, len(source), container, "")
 
 
-def is_categorical(field: Field) -> bool:
-    """Whether a column that arrives in fit is categorical: declared so, bool, text or mixed."""
-    if field.declared:
-        return True
-    if not isinstance(field.values, list):
-        return False
-    kinds = {type(v) for v in distinct(field.values, field.name) if not is_missing(v)}
-    if any(issubclass(kind, (complex, np.complexfloating)) for kind in kinds):
-        _refuse_complex()
-    if not kinds:  # all missing: a column of floats if it holds NaN, else of unknown values
-        return not any(isinstance(v, float) for v in field.values)
-    if all(issubclass(kind, (bool, np.bool_)) for kind in kinds):
-        return True
-    return not all(_is_number(kind) or issubclass(kind, datetime.date) for kind in kinds)
-
-
-def _read_frame(frame: nw.DataFrame) -> Table:
-    n_rows, n_columns = frame.shape
-    _require_size(n_rows, n_columns)
+def _check_frame(frame: nw.DataFrame):
+    _require_size(*frame.shape)
     names = frame.columns
     if not all(isinstance(name, (str, int, np.integer)) for name in names):
         raise ValueError(
             f"Column names must be strings; got {names[0]!r}. Flatten or rename the columns first."
         )
-    names = [name if isinstance(name, str) else int(name) for name in names]
-    container = frame.implementation.value
-    fields = [_read_series(name, frame[:, j], container) for j, name in enumerate(names)]
-    return Table(fields, n_rows, container, "")
+    for j, dtype in enumerate(frame.schema.values()):
+        if dtype == nw.Unknown and frame[:, j].to_numpy().dtype.kind == "c":
+            refuse_complex()
 
 
 def _read_series(name: str | int, series: nw.Series, container: str) -> Field:
@@ -129,7 +83,7 @@ def _read_series(name: str | int, series: nw.Series, container: str) -> Field:
         if values.dtype.kind in NUMERIC + TIME:
             return Field(name, values, dtype)
         if values.dtype.kind == "c":
-            _refuse_complex()
+            refuse_complex()
     return Field(name, series.to_list(), dtype)
 
 
@@ -161,18 +115,25 @@ def _spread(column: Any) -> list[Any]:
     return levels[codes + 1].tolist()
 
 
-def _read_array(X: Any) -> Table:
+def _as_array(X: Any) -> np.ndarray:
+    """A 2-D array; of objects if `X` is made of lists that mix text and numbers."""
     try:
         array = np.asarray(X)
         if array.dtype.kind in "US" and not hasattr(X, "dtype"):
-            array = np.array(X, dtype=object)  # lists that mix text and numbers keep both
+            array = np.array(X, dtype=object)
     except ValueError as error:
         raise ValueError(f"X is not a table: its rows differ in length. {error}") from error
     if array.dtype.kind == "c":
-        _refuse_complex()
+        refuse_complex()
     if array.ndim != 2:
         _refuse_shape(array)
     _require_size(*array.shape)
+    if array.dtype.kind not in NUMERIC + TIME + "bOUST":
+        raise TypeError(f"X has dtype {array.dtype}; expected numbers, text, bools, objects.")
+    return array
+
+
+def _read_array(array: np.ndarray) -> Table:
     kind, dtype = array.dtype.kind, array.dtype.str
     own = array.dtype.name
     if kind in NUMERIC:
@@ -181,8 +142,6 @@ def _read_array(X: Any) -> Table:
     if kind in TIME:
         fields = [Field(j, array[:, j], own) for j in range(array.shape[1])]
         return Table(fields, array.shape[0], "numpy", dtype)
-    if kind not in "bOUST":
-        raise TypeError(f"X has dtype {array.dtype}; expected numbers, text, bools, objects.")
     if kind in "ST":
         array = array.astype(str if kind == "S" else object)
     fields = []
@@ -193,34 +152,12 @@ def _read_array(X: Any) -> Table:
     return Table(fields, array.shape[0], "numpy", array.dtype.str)
 
 
-def _numbers(values: list[Any], name: str | int) -> np.ndarray:
-    kinds = {type(value) for value in values}
-    strange = [k for k in kinds if not _is_number(k) and not issubclass(k, (bool, np.bool_))]
-    if strange:
-        for value in values:
-            if type(value) in strange and not is_missing(value):
-                raise ValueError(
-                    f"{describe(name)} held numbers in fit, but now holds {value!r} "
-                    f"({type(value).__name__}). Convert it to numbers, or fit it as text."
-                )
-        values = [np.nan if type(v) in strange else v for v in values]
-    try:
-        return np.array(values, dtype=np.float64)
-    except OverflowError as error:
-        raise ValueError(f"{describe(name)} holds a whole number beyond 1e308.") from error
-
-
-def _moment(value: Any) -> Any:
-    """A date or datetime without time zone, in universal time; None if missing."""
-    if is_missing(value):
-        return None
-    if getattr(value, "tzinfo", None) is not None:
-        return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return value
-
-
-def _is_number(kind: type) -> bool:
-    return issubclass(kind, (numbers.Real, np.number, decimal.Decimal))
+def _duplicates(X: Any) -> str:
+    """The message for a frame in which a name occurs more than once."""
+    names = getattr(X, "column_names", None) or getattr(X, "columns", ())
+    found = [f"{name!r} {k} times" for name, k in Counter(names).items() if k > 1]
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    return f"Column names must be unique; X has {', '.join(found[:5])}{more}. Rename or drop them."
 
 
 def _require_size(n_rows: int, n_columns: int):
@@ -244,7 +181,3 @@ def _refuse_shape(array: np.ndarray):
         "using array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if "
         "it contains a single sample."
     )
-
-
-def _refuse_complex():
-    raise ValueError("Complex data not supported: split real and imaginary parts into two columns.")

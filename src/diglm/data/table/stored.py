@@ -1,48 +1,77 @@
 """A fitted table encoder as JSON: strict reading, so that a damaged file says what is wrong."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from diglm.data.table.columns import Column
+from diglm.data.table.normal import Normal
+from diglm.data.table.patterns import Patterns
 from diglm.data.table.write import CONTAINERS
 
 FORMAT = "diglm.table"
-VERSION = 1
+VERSION = 2
 
 
-def to_content(
-    columns: tuple[Column, ...], indicators: tuple[Column, ...], container: str, dtype: str
-) -> dict[str, Any]:
+class Parts(NamedTuple):
+    """What a table encoder is made of, in the order of its fields."""
+
+    columns: tuple[Column, ...]
+    indicators: tuple[Column, ...]
+    patterns: Patterns
+    normal: Normal
+    n_rows: int
+    container: str
+    dtype: str
+
+
+def to_content(parts: Parts) -> dict[str, Any]:
     """The parts of an encoder as JSON can hold them."""
     return {
         "format": FORMAT,
         "version": VERSION,
-        "container": container,
-        "dtype": dtype,
-        "columns": [column.to_dict() for column in columns],
-        "indicators": [column.to_dict() for column in indicators],
+        "container": parts.container,
+        "dtype": parts.dtype,
+        "n_rows": parts.n_rows,
+        "columns": [column.to_dict() for column in parts.columns],
+        "indicators": [column.to_dict() for column in parts.indicators],
+        "patterns": parts.patterns.to_dict(),
+        "normal": parts.normal.to_dict(),
     }
 
 
-def from_content(content: Any) -> tuple[tuple[Column, ...], tuple[Column, ...], str, str]:
+def from_content(content: Any) -> Parts:
     """The parts that `to_content` described; ValueError if anything is out of place."""
-    expected = {"format", "version", "container", "dtype", "columns", "indicators"}
-    if not isinstance(content, dict) or set(content) != expected:
-        got = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
-        raise ValueError(f"A table encoder must hold exactly {sorted(expected)}; got {got}.")
-    if content["format"] != FORMAT or content["version"] != VERSION:
-        raise ValueError(
-            f"Expected format {FORMAT!r}, version {VERSION}; got {content['format']!r}, version "
-            f"{content['version']!r}. A newer version of diglm may read it."
-        )
-    container, dtype = content["container"], content["dtype"]
+    _check_keys(content)
+    container, dtype, n_rows = content["container"], content["dtype"], content["n_rows"]
     if container not in CONTAINERS:
         raise ValueError(f"container must be one of {CONTAINERS}; got {container!r}.")
     _check_dtype(container, dtype)
+    if type(n_rows) is not int or n_rows < 1:
+        raise ValueError(f"n_rows must be a whole number above 0; got {n_rows!r}.")
     columns, indicators = _columns(content, "columns"), _columns(content, "indicators")
     _check_columns(columns, indicators)
-    return columns, indicators, container, dtype
+    flagged = {column.name for column in indicators}
+    prepared = {j for j, column in enumerate(columns) if column.name in flagged}
+    patterns = Patterns.from_dict(content["patterns"], prepared)
+    normal = Normal.from_dict(content["normal"], len(columns) + len(indicators))
+    return Parts(columns, indicators, patterns, normal, n_rows, container, dtype)
+
+
+def _check_keys(content: Any):
+    """Raise unless this is a description of the version that this code reads."""
+    expected = {"format", "version", *Parts._fields}
+    got = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
+    # The version first: what it holds beside that differs from one version to the next.
+    if isinstance(content, dict) and {"format", "version"} <= set(content):
+        if content["format"] != FORMAT or content["version"] != VERSION:
+            raise ValueError(
+                f"Expected format {FORMAT!r}, version {VERSION}; got {content['format']!r}, "
+                f"version {content['version']!r}. Use the version of diglm that wrote it, or fit "
+                "the model again."
+            )
+    if not isinstance(content, dict) or set(content) != expected:
+        raise ValueError(f"A table encoder must hold exactly {sorted(expected)}; got {got}.")
 
 
 def _columns(content: dict[str, Any], key: str) -> tuple[Column, ...]:

@@ -12,6 +12,7 @@ classes, so K-dimensional averages become integrals over a line.
 """
 
 from abc import abstractmethod
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,15 +20,10 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.heads.base import AbstractResponse
-from diglm.heads.responses import (
-    Bernoulli,
-    Categorical,
-    Gaussian,
-    NegativeBinomial,
-    Poisson,
-)
+from diglm.heads.discrete import Bernoulli, Categorical, NegativeBinomial, Poisson, is_right
+from diglm.heads.responses import Gaussian
 from diglm.heads.special import limit
-from diglm.types import Key
+from diglm.types import Key, Scalar
 
 EULER_GAMMA = 0.5772156649015329
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
@@ -58,6 +54,9 @@ class Gaussians(AbstractResponse):
 
     def draw(self, key: Key) -> Array:
         return Gaussian(self.loc, self.scale).draw(key)
+
+    def frozen(self, location: Any, scale: Any) -> Any:
+        return Gaussian(self.loc, self.scale).frozen(location, scale)
 
 
 class AverageGaussian(AbstractResponse):
@@ -155,6 +154,9 @@ class AverageCategorical(AbstractAverage):
         others = jnp.sum(log_below, axis=-1, keepdims=True) - log_below
         shares = jnp.sum(jnp.exp(others) * slope, axis=-2)
         return Categorical(jnp.log(jnp.maximum(shares, jnp.finfo(shares.dtype).tiny)))
+
+    def skill(self, y: Array) -> Scalar:
+        return is_right(self.logits, y)
 
     def _largest(self) -> tuple[Array, Array, Array, Array]:
         """Places t on a line, their distance, P(eta_k + g_k < t) and its slope in t."""

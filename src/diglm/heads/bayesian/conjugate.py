@@ -1,7 +1,6 @@
 """The Bayesian linear head: Gaussian noise, Gaussian weights, everything in closed form."""
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractBayesianHead
+from diglm.heads.base import AbstractBayesianHead, Features, Settled
 from diglm.heads.bayesian.averages import AverageGaussian, Gaussians
+from diglm.heads.bayesian.parts import hold_posteriors, normal_response, value_of, with_one
 from diglm.heads.bayesian.regression import (
     LEAST_NOISE,
     LEAST_PRECISION,
@@ -20,8 +20,12 @@ from diglm.heads.bayesian.regression import (
     Posterior,
     Statistics,
     best_levels,
+    divergence_from_prior,
+    honest_levels,
+    inverse_factor,
     posterior,
 )
+from diglm.heads.calibration import FEWEST_TO_CALIBRATE
 from diglm.heads.families.gaussian import real_start
 from diglm.heads.responses import Gaussian
 from diglm.types import Buffer, Scalar, clamp
@@ -99,16 +103,18 @@ class ConjugateHead(AbstractBayesianHead):
             raise ValueError(
                 f"Expected z of shape {(self.dim,)}; got {z.shape}. For a batch, use jax.vmap."
             )
-        return clamp(_value(self.mean).T @ with_one(z), self.eta_low.value, self.eta_high.value)
+        return clamp(value_of(self.mean).T @ with_one(z), self.eta_low.value, self.eta_high.value)
 
     def __call__(self, z: Float[Array, " dim"]) -> Gaussian | Gaussians:
         variance = self.noise * self.noise_shape(z) + self.uncertainty(z)
-        return _response(self.linear_predictor(z), variance)
+        return normal_response(self.linear_predictor(z), variance)
 
     def in_training(self, z: Float[Array, " dim"]) -> AverageGaussian:
         noise = self.noise * self.noise_shape(z)
-        loc = _value(self.mean).T @ with_one(z)  # bounds would make the evidence inexact
-        return AverageGaussian(_response(loc, noise), 0.5 * jnp.sum(self.uncertainty(z) / noise))
+        loc = value_of(self.mean).T @ with_one(z)  # bounds would make the evidence inexact
+        return AverageGaussian(
+            normal_response(loc, noise), 0.5 * jnp.sum(self.uncertainty(z) / noise)
+        )
 
     def uncertainty(self, z: Float[Array, " dim"]) -> Float[Array, " targets"]:
         r"""$\phi^T V \phi$, what is not known of the predictor."""
@@ -116,14 +122,15 @@ class ConjugateHead(AbstractBayesianHead):
 
     def noise_shape(self, z: Float[Array, " dim"]) -> Scalar:
         r"""$c(z)$, one unless observations have effects of their own."""
-        ratios = _value(self.log_ratios)
+        ratios = value_of(self.log_ratios)
         if ratios.size == 0:
             return jnp.ones((), z.dtype)
         return 1 + jnp.sum(jnp.exp(clamp(ratios, -20.0, 5.0)) * z**2)
 
     def penalty(self) -> Scalar:
         r"""$KL[N(m, V) \,\|\, N(0, l^{-1} I)]$, summed over targets."""
-        return jnp.sum(self._divergence())
+        mean = value_of(self.mean)
+        return jnp.sum(divergence_from_prior(mean, self.factor.value, self.precision))
 
     # ------------------------------------------------------------------ levels
 
@@ -135,33 +142,41 @@ class ConjugateHead(AbstractBayesianHead):
     @property
     def has_effects(self) -> bool:
         """Whether observations have random effects of their own."""
-        return _value(self.log_ratios).size > 0
+        return value_of(self.log_ratios).size > 0
+
+    @property
+    def has_closed_form(self) -> bool:
+        return not self.has_effects
+
+    @property
+    def inverts_mean(self) -> bool:
+        return self.n_targets == 1
 
     @property
     def dim(self) -> int:
         """How many features the head reads."""
-        return _value(self.mean).shape[0] - 1
+        return value_of(self.mean).shape[0] - 1
 
     @property
     def noise(self) -> Float[Array, " targets"]:
         """Variance of the noise."""
-        return jnp.exp(clamp(_value(self.log_noise), self.noise_low.value, self.noise_high.value))
+        return jnp.exp(clamp(value_of(self.log_noise), self.noise_low.value, self.noise_high.value))
 
     @property
     def precision(self) -> Float[Array, " targets"]:
         """Prior precision of the weights."""
         low, high = math.log(LEAST_PRECISION), math.log(MOST_PRECISION)
-        return jnp.exp(clamp(_value(self.log_precision), low, high))
+        return jnp.exp(clamp(value_of(self.log_precision), low, high))
 
     @property
     def weight(self) -> Float[Array, "targets dim"]:
         """Posterior means of the weights, without the bias."""
-        return _value(self.mean)[:-1].T
+        return value_of(self.mean)[:-1].T
 
     @property
     def bias(self) -> Float[Array, " targets"]:
         """Posterior mean of the bias."""
-        return _value(self.mean)[-1]
+        return value_of(self.mean)[-1]
 
     def eta_for_mean(self, mean: ArrayLike) -> Scalar:
         """The linear predictor at which the mean is `mean`: itself."""
@@ -194,7 +209,7 @@ class ConjugateHead(AbstractBayesianHead):
     ) -> Statistics:
         """The sums over rows, in float64, by which the posterior is known."""
         zs = np.asarray(zs, float)
-        ratios = np.clip(np.asarray(_value(self.log_ratios), float), -20.0, 5.0)
+        ratios = np.clip(np.asarray(value_of(self.log_ratios), float), -20.0, 5.0)
         shapes = 1 + zs**2 @ np.exp(ratios) if ratios.size else None
         features = np.concatenate([zs, np.ones((len(zs), 1))], axis=1)
         ys = np.asarray(ys, float).reshape(len(zs), self.n_targets)
@@ -231,23 +246,14 @@ class ConjugateHead(AbstractBayesianHead):
 
     def holding(self, found: list[Posterior], levels: list[Levels]) -> "ConjugateHead":
         """A copy with these posteriors, one a target, and levels."""
-        dtype = self.weight.dtype
+        return hold_posteriors(self, found, levels)
 
-        def put(values: Any, old: Any) -> Any:
-            values = jnp.asarray(np.asarray(values), dtype)
-            return Buffer(values) if isinstance(old, Buffer) else values
-
-        return eqx.tree_at(
-            lambda h: (h.mean, h.factor, h.log_noise, h.log_precision),
-            self,
-            (
-                put(np.stack([one.mean for one in found], axis=1), self.mean),
-                put(np.stack([one.factor for one in found]), self.factor),
-                put([math.log(level.noise) for level in levels], self.log_noise),
-                put([math.log(level.precision) for level in levels], self.log_precision),
-            ),
-            is_leaf=lambda node: isinstance(node, Buffer),
-        )
+    def knowing(
+        self, mean: Float[np.ndarray, " p"], covariance: Float[np.ndarray, "p p"], noise: float
+    ) -> "ConjugateHead":
+        factor, log_det = inverse_factor(np.linalg.inv(covariance))
+        level = Levels(noise, float(self.precision[0]))
+        return self.reaching([level]).holding([Posterior(mean, factor, log_det)], [level])
 
     def frozen(self) -> "ConjugateHead":
         """A copy whose posterior mean is a buffer: set in closed form, not trained."""
@@ -261,7 +267,7 @@ class ConjugateHead(AbstractBayesianHead):
         return eqx.tree_at(
             lambda h: h.mean,
             self,
-            _value(self.mean),
+            value_of(self.mean),
             is_leaf=lambda node: isinstance(node, Buffer),
         )
 
@@ -277,28 +283,33 @@ class ConjugateHead(AbstractBayesianHead):
             return eqx.tree_at(lambda h: h.log_noise.value, head, head.log_noise.value + by)
         return eqx.tree_at(lambda h: h.log_noise, head, head.log_noise + by)
 
-    # ------------------------------------------------------------------ parts
+    # ------------------------------------------------------------------ after training
 
-    def _divergence(self) -> Float[Array, " targets"]:
-        mean, factor = _value(self.mean), self.factor.value
-        size = mean.shape[0]
-        # V = F^T F, and |det F| is the product of the diagonal up to an orthogonal factor.
-        log_det = 2 * jnp.linalg.slogdet(factor)[1]
-        spread = jnp.sum(jnp.square(factor), axis=(1, 2)) + jnp.sum(jnp.square(mean), axis=0)
-        return 0.5 * (self.precision * spread - size * (1 + jnp.log(self.precision)) - log_det)
+    def settle(self, train: Features, held_out: Features, *, exact: bool) -> Settled:
+        """The posterior of all labelled rows, those held out included.
 
+        How far to trust it, the noise, is judged by the held-out rows given the others, because a
+        flow that was trained on a row knows it too well. With `exact` nothing but the head was
+        fitted: all rows are as good as held out, and the evidence alone decides.
+        """
+        head = self.thawed()
+        first, second = (head.statistics(*rows[:3]) for rows in (train, held_out))
+        everything = first.plus(second)
+        if exact or np.sum(held_out.weight > 0) < FEWEST_TO_CALIBRATE:
+            levels = head.levels(everything)
+        else:
+            levels = honest_levels(
+                head.levels(first), first, everything, learn_noise=head.learns_noise
+            )
+        return Settled(head.reaching(levels).at(everything, levels), everything)
 
-def with_one(z: Float[Array, " dim"]) -> Float[Array, " p"]:
-    r"""$\phi = (z, 1)$: the features and a one for the bias."""
-    return jnp.concatenate([z, jnp.ones(1, z.dtype)])
-
-
-def _response(
-    loc: Float[Array, " targets"], variance: Float[Array, " targets"]
-) -> Gaussian | Gaussians:
-    scale = jnp.sqrt(variance)
-    return Gaussian(loc[0], scale[0]) if len(loc) == 1 else Gaussians(loc, scale)
-
-
-def _value(number: Array | Buffer) -> Array:
-    return number.value if isinstance(number, Buffer) else number
+    def reaching(self, levels: list[Levels]) -> "ConjugateHead":
+        """A copy with bounds on its noise that include these levels."""
+        logs = np.log([level.noise for level in levels])
+        low = np.minimum(np.asarray(self.noise_low.value), logs)
+        high = np.maximum(np.asarray(self.noise_high.value), logs)
+        return eqx.tree_at(
+            lambda h: (h.noise_low.value, h.noise_high.value),
+            self,
+            tuple(jnp.asarray(bound, self.weight.dtype) for bound in (low, high)),
+        )

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from diglm.heads.bayesian.jaakkola import GaussianWeights
 from diglm.heads.bayesian.regression import inverse_factor
-from diglm.heads.responses import Bernoulli, Categorical, Poisson
+from diglm.heads.discrete import Bernoulli, Categorical, Poisson
 
 RESPONSES = {
     "bernoulli": lambda eta: Bernoulli(eta[0]),

@@ -221,6 +221,26 @@ def best_levels(
     return Levels(*levels(at if best is None else best))
 
 
+def honest_levels(
+    levels: list[Levels], first: Statistics, everything: Statistics, *, learn_noise: bool
+) -> list[Levels]:
+    """Precisions by the evidence of the first rows, `levels`; the noise by the rows after them."""
+    if not learn_noise:
+        return levels
+    return [
+        best_levels(everything, t, precision=level.precision, start=level, reference=first)
+        for t, level in enumerate(levels)
+    ]
+
+
+def divergence_from_prior(mean: Any, factor: Any, precision: Any) -> Any:
+    r"""$KL[N(m, F^T F) \,\|\, N(0, l^{-1} I)]$ of each target; mean (p, t), factors (t, p, p)."""
+    # |det F| is the product of the diagonal up to an orthogonal factor.
+    log_det = 2 * jnp.linalg.slogdet(factor)[1]
+    spread = jnp.sum(jnp.square(factor), axis=(1, 2)) + jnp.sum(jnp.square(mean), axis=0)
+    return 0.5 * (precision * spread - mean.shape[0] * (1 + jnp.log(precision)) - log_det)
+
+
 def _in_eigenbasis(known: Statistics, target: int):
     """Evidence and its slopes in log noise and log precision, as a cheap function of the two."""
     gram = np.asarray(known.gram, float)

@@ -9,17 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractBayesianHead, AbstractFamily, AbstractResponse
+from diglm.heads.base import AbstractBayesianHead, AbstractResponse, Features, Settled
 from diglm.heads.bayesian.averages import average
-from diglm.heads.bayesian.conjugate import with_one
 from diglm.heads.bayesian.jaakkola import GaussianWeights, jaakkola_jordan
 from diglm.heads.bayesian.laplace import laplace
 from diglm.heads.bayesian.natural import maximise_elbo
+from diglm.heads.bayesian.parts import with_one
 from diglm.heads.bayesian.regression import LEAST_PRECISION, MOST_PRECISION
+from diglm.heads.calibration import best_factor
+from diglm.heads.discrete import Categorical
+from diglm.heads.discrete import poisson_peak as _poisson_peak
 from diglm.heads.families.categorical import BernoulliFamily, CategoricalFamily
 from diglm.heads.families.counts import PoissonFamily
-from diglm.heads.responses import Categorical
-from diglm.heads.responses import poisson_peak as _poisson_peak
+from diglm.heads.family import AbstractFamily
 from diglm.types import Buffer, Scalar, clamp
 
 KINDS = ("bernoulli", "binary", "categorical", "poisson")
@@ -236,6 +238,14 @@ class VariationalHead(AbstractBayesianHead):
             is_leaf=lambda node: isinstance(node, Buffer),
         )
 
+    def knowing(
+        self, mean: Float[np.ndarray, " p"], covariance: Float[np.ndarray, "p p"], noise: float
+    ) -> "VariationalHead":
+        mean = np.append(mean[:-1], mean[-1] - float(self.offset.value[0]))
+        return self.holding(
+            GaussianWeights(mean[None], covariance[None], 0.0, float(self.precision))
+        )
+
     def calibrated(self, factor: ArrayLike) -> "VariationalHead":
         """A copy whose log-odds are divided by `factor`; counts are unchanged."""
         if self.kind == "poisson":
@@ -246,6 +256,14 @@ class VariationalHead(AbstractBayesianHead):
             self,
             (self.mean / factor, self.log_scale - jnp.log(factor), self.offset.value / factor),
         )
+
+    def settle(self, train: Features, held_out: Features, *, exact: bool) -> Settled:
+        """The posterior of all labelled rows, its temperature judged by those held out."""
+        factor = None
+        if not exact:
+            factor = best_factor(self.refit(*train[:3]), held_out)
+        head = self.refit(*train.plus(held_out)[:3])
+        return Settled(head if factor is None else head.calibrated(factor))
 
     @property
     def _binary(self) -> bool:

@@ -4,16 +4,17 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractDiscreteFamily, Start
+from diglm.heads.discrete import Bernoulli, Categorical
+from diglm.heads.family import AbstractFamily, Start
 from diglm.heads.glm import GLMHead
 from diglm.heads.links import get_link
-from diglm.heads.responses import Bernoulli, Categorical
 from diglm.types import Scalar
 
 
-class BernoulliFamily(AbstractDiscreteFamily):
+class BernoulliFamily(AbstractFamily):
     r"""$P(y = 1) = g^{-1}(\eta)$, with $g$ logit, probit or complementary log-log."""
 
     link: str = eqx.field(static=True, default="logit")
@@ -35,11 +36,21 @@ class BernoulliFamily(AbstractDiscreteFamily):
     def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"]:
         return jnp.zeros(jnp.shape(y))
 
+    @classmethod
+    def check_support(cls, y: Float[np.ndarray, " rows"]) -> None:
+        wrong = (y != 0) & (y != 1)
+        if np.any(wrong):
+            raise ValueError(f"Bernoulli targets are 0 or 1; got {y[wrong][0]}.")
+
+    @classmethod
+    def unit(cls, y: Float[np.ndarray, " rows"]) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def calibration(self, factor: ArrayLike) -> tuple["BernoulliFamily", ArrayLike, ArrayLike]:
         return self, 1 / factor, 0.0
 
 
-class CategoricalFamily(AbstractDiscreteFamily):
+class CategoricalFamily(AbstractFamily):
     r"""$P(y = k) = e^{\eta_k} / \sum_j e^{\eta_j}$."""
 
     n_predictors: int = eqx.field(static=True)

@@ -4,26 +4,27 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractDiscreteFamily, AbstractFamily, Bounded, Start
-from diglm.heads.families.marginal import Marginal, marginal, mean_bounds
-from diglm.heads.glm import GLMHead
-from diglm.heads.links import get_link
-from diglm.heads.responses import (
+from diglm.heads.discrete import (
     NegativeBinomial,
     Poisson,
     negative_binomial_peak,
     on_counts,
     poisson_peak,
 )
+from diglm.heads.families.marginal import Marginal, marginal, mean_bounds
+from diglm.heads.family import AbstractFamily, Bounded, Start
+from diglm.heads.glm import GLMHead
+from diglm.heads.links import get_link
 from diglm.heads.special import limit
 
 _LINKS = ("log", "softplus", "identity")
 _LOG_DISPERSION = (-10.0, 7.0)  # from all but Poisson to nearly everything at zero
 
 
-class PoissonFamily(AbstractDiscreteFamily):
+class PoissonFamily(AbstractFamily):
     r"""$y \sim \mathrm{Poisson}(g^{-1}(\eta))$."""
 
     link: str = eqx.field(static=True, default="log")
@@ -37,6 +38,14 @@ class PoissonFamily(AbstractDiscreteFamily):
     def start(self, ys: Array, weights: Array) -> Start:
         return _count_start(self, marginal(ys.astype(weights.dtype), weights))
 
+    @classmethod
+    def check_support(cls, y: Float[np.ndarray, " rows"]) -> None:
+        check_counts(y)
+
+    @classmethod
+    def unit(cls, y: Float[np.ndarray, " rows"]) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"]:
         y = jnp.asarray(y, dtype=float)
         return on_counts(y, poisson_peak(jnp.where(y > 0, y, 1.0)), at_zero=jnp.zeros_like(y))
@@ -45,7 +54,7 @@ class PoissonFamily(AbstractDiscreteFamily):
         return self, 1.0, 0.0
 
 
-class NegativeBinomialFamily(AbstractDiscreteFamily):
+class NegativeBinomialFamily(AbstractFamily):
     r"""Mean $\mu = g^{-1}(\eta)$, variance $\mu + \alpha \mu^2$, one trained $\log \alpha$."""
 
     log_dispersion: Bounded
@@ -69,6 +78,14 @@ class NegativeBinomialFamily(AbstractDiscreteFamily):
         log_dispersion = Bounded(jnp.log(jnp.clip(excess, 1e-3, 1e3)), *_LOG_DISPERSION)
         return _count_start(NegativeBinomialFamily(log_dispersion, self.link), y)
 
+    @classmethod
+    def check_support(cls, y: Float[np.ndarray, " rows"]) -> None:
+        check_counts(y)
+
+    @classmethod
+    def unit(cls, y: Float[np.ndarray, " rows"]) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def log_prob_bound(self, y: ArrayLike) -> Float[Array, "*batch"]:
         log_alpha = limit(self.log_dispersion())
         y = jnp.asarray(y, log_alpha.dtype)
@@ -80,6 +97,13 @@ class NegativeBinomialFamily(AbstractDiscreteFamily):
     ) -> tuple["NegativeBinomialFamily", ArrayLike, ArrayLike]:
         log_dispersion = self.log_dispersion.shifted(2 * jnp.log(factor))
         return NegativeBinomialFamily(log_dispersion, self.link), 1.0, 0.0
+
+
+def check_counts(y: Float[np.ndarray, " rows"]) -> None:
+    """Raise unless all are whole numbers, none of them negative."""
+    wrong = (y < 0) | (y != np.round(y))
+    if np.any(wrong):
+        raise ValueError(f"Counts are whole numbers y >= 0; got {y[wrong][0]}.")
 
 
 def _count_start(family: AbstractFamily, y: Marginal) -> Start:

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractFamily, Bounded, Start
 from diglm.heads.families.marginal import marginal
+from diglm.heads.family import AbstractFamily, Bounded, Start
 from diglm.heads.glm import GLMHead
 from diglm.heads.responses import Gaussian, StudentT
 from diglm.heads.special import limit
@@ -33,7 +33,11 @@ class GaussianFamily(AbstractFamily):
         self.link = link
 
     def response(self, eta: Float[Array, " 1"]) -> Gaussian:
-        return Gaussian(eta[0], jnp.exp(limit(self.log_scale())))
+        return Gaussian(eta[0], self.constant_scale)
+
+    @property
+    def constant_scale(self) -> Scalar:
+        return jnp.exp(limit(self.log_scale()))
 
     def start(self, ys: Array, weights: Array) -> Start:
         loc, low, high, log_sd = real_start(ys, weights)

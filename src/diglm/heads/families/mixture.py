@@ -1,15 +1,18 @@
 """Targets on the real line whose distribution is skewed, heavy-tailed or has several peaks."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
+from scipy import stats
 
-from diglm.heads.base import AbstractFamily, AbstractResponse, Start
+from diglm.heads.base import AbstractResponse
+from diglm.heads.distributions import Mixture
 from diglm.heads.families.gaussian import LOG_SD_ABOVE, LOG_SD_BELOW, real_start
+from diglm.heads.family import AbstractFamily, Start
 from diglm.heads.glm import GLMHead
 from diglm.heads.responses import LOG_2PI
 from diglm.heads.special import limit
@@ -63,6 +66,15 @@ class GaussianMixture(AbstractResponse):
         )
         return loc + scale * jax.random.normal(key_noise, loc.shape, loc.dtype)
 
+    def frozen(self, location: Any, scale: Any) -> Mixture:
+        shares, locs, scales = (
+            np.moveaxis(np.asarray(part, float), -1, 0)
+            for part in (self._shares, self.locs, self.scales)
+        )
+        return Mixture(
+            shares / shares.sum(axis=0), stats.norm(location + scale * locs, scale * scales)
+        )
+
     @property
     def _shares(self) -> Float[Array, "*batch components"]:
         return jax.nn.softmax(self.logits, axis=-1)
@@ -82,6 +94,7 @@ class MixtureFamily(AbstractFamily):
     spreads: tuple[int, ...] = eqx.field(static=True)
     link: str = eqx.field(static=True)
     links: ClassVar[tuple[str, ...]] = ("identity",)
+    inverts_mean: ClassVar[bool] = False
 
     def __init__(self, n_components: int = 4, link: str = "identity"):
         if n_components < 2:

@@ -5,10 +5,11 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diglm.heads.base import AbstractFamily, Bounded, Start
 from diglm.heads.families.marginal import marginal, mean_bounds
+from diglm.heads.family import AbstractFamily, Bounded, Start
 from diglm.heads.glm import GLMHead
 from diglm.heads.links import get_link
 from diglm.heads.responses import Gamma
@@ -44,6 +45,21 @@ class GammaFamily(AbstractFamily):
 
     def calibration(self, factor: ArrayLike) -> tuple["GammaFamily", ArrayLike, ArrayLike]:
         return GammaFamily(self.log_shape.shifted(-2 * jnp.log(factor)), self.link), 1.0, 0.0
+
+    @classmethod
+    def check_support(cls, y: Float[np.ndarray, " rows"]) -> None:
+        check_positive(y)
+
+    @classmethod
+    def unit(cls, y: Float[np.ndarray, " rows"]) -> tuple[float, float]:
+        """The mean: positive numbers stay positive."""
+        return 0.0, float(np.mean(y)) if len(y) else 1.0
+
+
+def check_positive(y: Float[np.ndarray, " rows"]) -> None:
+    """Raise unless all are above zero."""
+    if np.any(y <= 0):
+        raise ValueError(f"Positive targets are y > 0; got {y[y <= 0][0]}.")
 
 
 def _log_shape(ys: Array, weights: Array) -> Scalar:

@@ -1,0 +1,87 @@
+"""Rows that come later, read as the columns that fit saw."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from diglm.data.table.categories import UNKNOWN_MISSING, codes_of
+from diglm.data.table.columns import Column, describe
+from diglm.data.table.fields import Table, to_numbers, to_values
+from diglm.data.table.patterns import good_turing
+from diglm.data.table.read import names_of, opened, read
+
+EXTRA = ("error", "ignore")
+
+
+def read_as(
+    X: Any, expected: list[str] | None, n_columns: int, *, owner: str, extra: str = "error"
+) -> Table:
+    """The table's columns in the order of fit: by name if both have names, else by place.
+
+    Args:
+        X: Any supported container.
+        expected: Names of the columns in fit; None if they had none.
+        n_columns: How many columns there were.
+        owner: Who expects them, for messages.
+        extra: "ignore" passes over columns of a frame that were not there in fit.
+    """
+    if extra not in EXTRA:
+        raise ValueError(f"extra must be one of {EXTRA}; got {extra!r}.")
+    source = opened(X)
+    names = names_of(source)
+    named = all(isinstance(name, str) for name in names)
+    if expected is None or not named:
+        if expected is not None:
+            warnings.warn(
+                f"X does not have valid feature names, but {owner} was fitted with feature names",
+                UserWarning,
+                stacklevel=3,
+            )
+        if len(names) != n_columns:
+            raise ValueError(
+                f"X has {len(names)} features, but {owner} is expecting {n_columns} features as "
+                "input."
+            )
+        return read(source)
+    place = {name: j for j, name in enumerate(names)}
+    absent = [name for name in expected if name not in place]
+    others = sorted(str(name) for name in place.keys() - set(expected))
+    problems = [f"lacks columns {absent}"] * bool(absent)
+    if others and extra == "error":
+        problems.append(f"has columns {others} that were not there in fit")
+    if problems:
+        raise ValueError(f"X {' and '.join(problems)}; {owner} expects {expected}.")
+    return read(source, [place[name] for name in expected])
+
+
+def read_cells(
+    table: Table, columns: tuple[Column, ...], n_rows: int
+) -> tuple[
+    Float[np.ndarray, "rows columns"], Bool[np.ndarray, "rows columns"], Float[np.ndarray, " rows"]
+]:
+    """Numbers in the user's units and codes of categories; which are unknown; the log rates.
+
+    Args:
+        table: Rows whose columns stand in the order of fit.
+        columns: What fit learned of them.
+        n_rows: How many rows it learned from.
+    """
+    unknown, log_rate = np.zeros((table.n_rows, len(columns)), bool), np.zeros(table.n_rows)
+    if table.matrix is not None and all(c.is_numeric and not c.time for c in columns):
+        return table.matrix, unknown, log_rate
+    raw = np.empty((table.n_rows, len(columns)))
+    for j, (column, field) in enumerate(zip(columns, table.fields, strict=True)):
+        if column.is_numeric:
+            raw[:, j], time = to_numbers(field, column.time)
+            if time != column.time and not np.isnan(raw[:, j]).all():
+                was, now = column.time or "number", time or "number"
+                raise ValueError(f"{describe(column.name)} was a {was} in fit, now a {now}.")
+            continue
+        codes = codes_of(to_values(field), column.categories, column.name, declared=True)
+        unknown[:, j] = codes < 0
+        raw[:, j] = np.where(codes < 0, column.frequent, codes)
+        rate = np.where(codes == UNKNOWN_MISSING, good_turing(0, n_rows), column.unseen_rate)
+        log_rate += np.where(codes < 0, np.log(rate), 0.0)
+    return raw, unknown, log_rate

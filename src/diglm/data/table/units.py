@@ -1,0 +1,64 @@
+"""The affine code of columns: to encoded units, and back to the user's terms."""
+
+import numpy as np
+from jaxtyping import Float
+
+from diglm.data.table.columns import Column
+from diglm.data.table.times import as_text
+
+LARGEST = 1e30  # finite in float32, and so is a sum of many
+
+
+def standardise(
+    x: Float[np.ndarray, "rows columns"],
+    location: Float[np.ndarray, " columns"],
+    scale: Float[np.ndarray, " columns"],
+    *,
+    out: Float[np.ndarray, "rows columns"],
+):
+    """(x - location) / scale within +-LARGEST; overflow on the way ends at the bound."""
+    shrink = _shrink(location, scale)
+    if shrink.min() < 1:
+        x, location, scale = x * shrink, location * shrink, scale * shrink
+    with np.errstate(over="ignore", under="ignore"):
+        np.subtract(x, location, out=out)
+        np.divide(out, scale, out=out)
+    np.clip(out, -LARGEST, LARGEST, out=out)
+
+
+def restore(
+    values: Float[np.ndarray, "rows columns"],
+    location: Float[np.ndarray, " columns"],
+    scale: Float[np.ndarray, " columns"],
+) -> Float[np.ndarray, "rows columns"]:
+    """values * scale + location, within what a float can hold."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        largest, shrink = np.finfo(np.float64).max, _shrink(location, scale)
+        raw = values * (scale * shrink) + location * shrink
+        return np.clip(raw, -largest * shrink, largest * shrink) / shrink
+
+
+def decoded(column: Column, x: Float[np.ndarray, " rows"], snap: bool) -> np.ndarray:
+    """Numbers of one column in the user's terms: floats, times, or objects."""
+    if column.kind == "categorical":
+        known = np.where(np.isnan(x), column.frequent, x)
+        codes = np.clip(np.rint(known), 0, len(column.categories) - 1).astype(np.int64)
+        values = np.empty(len(column.categories), dtype=object)
+        values[:] = column.categories
+        return values[codes]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        x = column.snap(x) if snap else x
+        if not column.time:
+            return x
+        if column.iso:
+            return as_text(x, column.iso)
+        micro = np.clip(np.rint(x * 1e6), -(2.0**62), 2.0**62)
+    ticks = np.where(np.isnan(x), 0, micro).astype(np.int64)
+    times = ticks.astype("datetime64[us]" if column.time == "datetime" else "timedelta64[us]")
+    times[np.isnan(x)] = "NaT"
+    return times
+
+
+def _shrink(location: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """A power of two per column that keeps sums near the largest float from overflowing."""
+    return np.where(np.maximum(np.abs(location), scale) > 1e290, 2.0**-4, 1.0)

@@ -1,0 +1,258 @@
+"""From rows to a model that is ready to train: target, split, encoder, recipe, starting head."""
+
+import warnings
+from dataclasses import dataclass, replace
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from diglm.compiling import jit_once
+from diglm.data.encoder import AbstractEncoder, Encoded, Rows
+from diglm.fitting.recipes import AbstractRecipe, Material, Sizes, recipe_of
+from diglm.fitting.request import Request
+from diglm.fitting.sources import AbstractSource, Read
+from diglm.fitting.split import Split, split_rows
+from diglm.fitting.trainers import Begun
+from diglm.heads import AbstractHead, Features
+from diglm.hybrid import Hybrid
+from diglm.objectives import JointObjective
+from diglm.predictor.look import Groups, Viewer
+from diglm.targets import AbstractTarget, Labels
+from diglm.targets.base import Column
+from diglm.types import Batch, bucket, padded, partition
+
+FEWEST_EXACT_STEPS = 300  # along the evidence of all rows, each as good as an epoch
+
+
+class DataWarning(UserWarning):
+    """Something about the rows that a person should know."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run before training.
+
+    Attributes:
+        request: what was asked.
+        rows: to start from.
+        target: what is predicted, with p(y).
+        encoder: fitted to the training rows.
+        encoded: all rows to start from.
+        split: which of them are trained on.
+        train: those, as batches; targets less what groups explain.
+        expected: what groups explain of the targets of all rows; None if nothing.
+        groups: those of the rows, or None.
+        codes: the rows' numbers among them.
+        recipe: of the flow.
+        sizes: of network and training.
+        begun: the model to train.
+    """
+
+    request: Request
+    rows: Read
+    target: AbstractTarget
+    encoder: AbstractEncoder
+    encoded: Encoded
+    split: Split
+    train: Batch
+    expected: np.ndarray | None
+    groups: Groups | None
+    codes: np.ndarray | None
+    recipe: AbstractRecipe
+    sizes: Sizes
+    begun: Begun
+
+    def weighing(self, generative_weight: float) -> "Prepared":
+        """The same run with another weight of log p(x)."""
+        request = self.request.weighing(generative_weight)
+        n_rows = float(self.begun.objective.n_rows)
+        begun = self.begun._replace(
+            objective=objective_of(request, self.target, self.encoder.dim, n_rows),
+            settings=self.recipe.settings(self.sizes, self.encoder, lambda_of(request)),
+        )
+        return replace(self, request=request, begun=begun)
+
+    def encode(self, X: Rows, y: Column, weights: np.ndarray) -> Batch:
+        """Further rows as a batch."""
+        encoded = self.encoder.encode(X, owner=self.request.owner)
+        return self.target.read(y).batch(filled(self.encoder, encoded), weights)
+
+    def features(self, viewer: Viewer, part: np.ndarray) -> Features:
+        """Some of the rows as the head sees them, with the targets that people gave."""
+        batch = self.target.read(self.rows.y).batch(self.encoded.values, self.rows.weights)
+        z = np.zeros((len(self.encoded), 0))
+        some = features_of(z, batch, self.encoded, self.groups, self.codes).take(part)
+        if len(part) == 0:
+            return some._replace(z=np.zeros((0, self.encoder.dim)))
+        return some._replace(z=viewer.features(self.encoded.take(part)))
+
+
+def prepare(source: AbstractSource, request: Request) -> Prepared:
+    """Everything up to training."""
+    rows = source.read(request.seed, request.validation_fraction)
+    target = request.learn_target(rows.y, rows.weights, nulls=rows.nulls)
+    labels = target.read(rows.y)
+    split = rows.split or split_rows(
+        request.held_out_share(rows.weights), target.strata(labels), rows.weights, request.seed
+    )
+    encoder = _encoder(source, rows, target, labels, split)
+    encoded = encoder.encode(rows.X, owner=request.owner)
+    batch = labels.batch(filled(encoder, encoded), rows.weights)
+    train, held_out = (Batch(*(column[part] for column in batch)) for part in split)
+    groups, codes = _groups(rows, target, encoder)
+    recipe = recipe_of(request.flow, encoder.layout)
+    n_rows = rows.n_rows or len(train.weight)
+    sizes = recipe.sizes(request.sizes, n_rows, drops_features=target.drops_features)
+    variance = 1.0 if request.volume_weight is None else float(request.volume_weight)
+    head = _at_marginal(target, encoder.dim, groups, train)
+    material = Material(encoder, head, train, n_rows, variance, request.seed)
+    model = recipe.build(material, sizes)
+    exact = _is_exact(model, request)
+    model, expected = _with_head(model, encoder, (encoded, split, batch), groups, codes, exact)
+    if expected is not None:
+        taken = (batch.y - expected).astype(batch.y.dtype)
+        train, held_out = (Batch(*(c[part] for c in batch._replace(y=taken))) for part in split)
+    settings = recipe.settings(sizes, encoder, lambda_of(request))
+    if _exact_steps(target) and isinstance(request.sizes.n_epochs, str):
+        settings = replace(settings, n_epochs=max(settings.n_epochs, FEWEST_EXACT_STEPS))
+    begun = Begun(
+        model,
+        objective_of(request, target, encoder.dim, float(n_rows)),
+        settings,
+        held_out,
+        recipe.augmentation(encoder),
+        exact,
+    )
+    target = target.with_marginal(rows.y, rows.weights)
+    return Prepared(
+        request, rows, target, encoder, encoded, split, train, expected, groups, codes,
+        recipe, sizes, begun,
+    )  # fmt: skip
+
+
+def filled(encoder: AbstractEncoder, encoded: Encoded) -> np.ndarray:
+    """Values for training: what no training row prepared for stands at its expectation."""
+    return encoder.complete(encoded.values, np.full(encoded.values.shape, 0.5))[0]
+
+
+def lambda_of(request: Request) -> float | None:
+    """The weight of log p(x), times D; None where only the volume is weighed."""
+    return None if request.volume_weight is not None else request.generative_weight
+
+
+def objective_of(
+    request: Request, target: AbstractTarget, dim: int, n_rows: float
+) -> JointObjective:
+    """What is minimised over rows of `dim` numbers."""
+    weight = request.volume_weight
+    if target.density_only:
+        weight = 1.0
+    elif weight is None:
+        weight = request.generative_weight / dim
+    return JointObjective(
+        float(weight), n_rows=n_rows, terms=request.terms, density_only=target.density_only
+    )
+
+
+def features_of(
+    z: np.ndarray,
+    batch: Batch,
+    encoded: Encoded,
+    groups: Groups | None,
+    codes: np.ndarray | None,
+) -> Features:
+    """Rows as a head sees them."""
+    weight = np.asarray(batch.weight, float) * np.asarray(batch.labelled, float)
+    design = None if groups is None else groups.design(encoded.values)
+    return Features(z, np.asarray(batch.y), weight, design, codes)
+
+
+def _encoder(
+    source: AbstractSource, rows: Read, target: AbstractTarget, labels: Labels, split: Split
+) -> AbstractEncoder:
+    """Fitted to training rows alone: those held out will meet it as new rows do."""
+    trained = np.zeros(len(rows.weights))
+    trained[split.train] = rows.weights[split.train] > 0
+    encoder = source.encoder_kind(rows.X).fit(rows.X, target.relation(labels), weights=trained)
+    for remark in encoder.remarks:
+        warnings.warn(remark, DataWarning, stacklevel=2)
+    return encoder
+
+
+def _groups(
+    rows: Read, target: AbstractTarget, encoder: AbstractEncoder
+) -> tuple[Groups | None, np.ndarray | None]:
+    if rows.groups is None:
+        return None, None
+    names, codes = np.unique(rows.groups, return_inverse=True)
+    slopes = None if target.choice is None else target.choice.slopes
+    wanted = "slopes" if isinstance(slopes, str) and slopes == "all" else slopes
+    places = () if wanted is None else tuple(encoder.slopes(wanted))
+    return Groups(names, places), codes
+
+
+def _at_marginal(
+    target: AbstractTarget, dim: int, groups: Groups | None, train: Batch
+) -> AbstractHead:
+    """The head at the marginal of y; padded, so that tables of similar size share a program."""
+    head = target.head(dim, 0 if groups is None else len(groups.names))
+    if target.density_only:
+        return head
+    known = np.flatnonzero(train.labelled)
+    if len(known) == 0:
+        raise ValueError("No training row has a label, so there is nothing to predict.")
+    ys, weights = padded(
+        (np.asarray(train.y)[known], np.asarray(train.weight)[known]), bucket(len(known))
+    )
+    return _start_head(head, ys, weights)
+
+
+@jit_once
+def _start_head(head: AbstractHead, ys: jax.Array, weights: jax.Array) -> AbstractHead:
+    return head.start(ys, weights)
+
+
+def _is_exact(model: Hybrid, request: Request) -> bool:
+    """Whether there is nothing to train but a head that is fitted in closed form."""
+    others = jax.tree.leaves(partition((model.flow, model.completion))[0])
+    return not others and model.head.has_closed_form and not request.terms
+
+
+def _exact_steps(target: AbstractTarget) -> bool:
+    return target.choice is not None and target.choice.exact_steps
+
+
+def _with_head(
+    model: Hybrid,
+    encoder: AbstractEncoder,
+    rows: tuple[Encoded, Split, Batch],
+    groups: Groups | None,
+    codes: np.ndarray | None,
+    exact: bool,
+) -> tuple[Hybrid, np.ndarray | None]:
+    """The model with its head fitted to the features of the untrained flow.
+
+    Training then can only improve on a GLM on the features of a Gaussian copula. Also what effects
+    of groups explain of the targets of all rows, which the flow need not learn.
+    """
+    (encoded, split, batch), viewer = rows, Viewer(encoder, model, groups)
+    every = features_of(np.zeros((len(encoded), 0)), batch, encoded, groups, codes)
+    n_start = len(split.train)
+    if not exact and groups is None:
+        n_start = model.head.rows_for_start(n_start)
+    parts = []
+    for part in (split.train[:n_start], split.held_out):
+        known = part[every.weight[part] > 0]
+        z = np.zeros((0, encoder.dim))
+        if len(known):
+            z = viewer.features(encoded.take(known))
+        parts.append(every.take(known)._replace(z=z))
+    expected = model.head.explained(parts[0], every)
+    if expected is not None:
+        less = every._replace(y=every.y - expected)
+        for i, part in enumerate((split.train[:n_start], split.held_out)):
+            known = part[every.weight[part] > 0]
+            parts[i] = parts[i]._replace(y=less.y[known])
+    head = model.head.begin(*parts, exactly=exact)
+    return eqx.tree_at(lambda m: m.head, model, head), expected

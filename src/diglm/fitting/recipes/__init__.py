@@ -1,0 +1,32 @@
+"""Recipes: how flows are built, sized and trained, a class each."""
+
+from diglm.fitting.recipes.base import AbstractRecipe, AskedSizes, Material, Sizes
+from diglm.fitting.recipes.images import GivenImages, Glow
+from diglm.fitting.recipes.registry import RECIPES, recipe_of
+from diglm.fitting.recipes.tables import (
+    AbstractTableRecipe,
+    CouplingFlow,
+    GivenVector,
+    IdentityFlow,
+    LinearFlow,
+    PlanarFlow,
+    SplineFlow,
+)
+
+__all__ = [
+    "RECIPES",
+    "AbstractRecipe",
+    "AbstractTableRecipe",
+    "AskedSizes",
+    "CouplingFlow",
+    "GivenImages",
+    "GivenVector",
+    "Glow",
+    "IdentityFlow",
+    "LinearFlow",
+    "Material",
+    "PlanarFlow",
+    "Sizes",
+    "SplineFlow",
+    "recipe_of",
+]

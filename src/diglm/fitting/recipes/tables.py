@@ -1,0 +1,224 @@
+"""Flows for tables: margins made normal, columns whitened, then the layers of a recipe."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from diglm import flows
+from diglm.bases import Normal
+from diglm.bijections import AbstractBijection, Chain, LULinear, MarginalMap
+from diglm.completion import Completion
+from diglm.data.encoder import AbstractEncoder
+from diglm.fitting.recipes.base import (
+    BASES,
+    AbstractRecipe,
+    AskedSizes,
+    Material,
+    Sizes,
+    begun_from,
+)
+from diglm.flows import Flow
+from diglm.hybrid import Hybrid
+from diglm.parameters import Constraints, Like
+from diglm.training import Settings
+from diglm.types import Key
+
+ROWS_FOR_START = 20_000  # margins and covariance are settled by this many rows
+
+
+class AbstractTableRecipe(AbstractRecipe):
+    """What recipes for rows of numbers share; each says which layers it has."""
+
+    layout: ClassVar[str] = "vector"
+    usual_blocks: ClassVar[int] = 8
+
+    @abstractmethod
+    def layers(
+        self, rows: Float[np.ndarray, "rows dim"], sizes: Sizes, key: Key
+    ) -> AbstractBijection:
+        """The untrained flow of encoded, completed rows."""
+
+    def sizes(self, asked: AskedSizes, n_rows: int, *, drops_features: bool) -> Sizes:
+        """Small tables get small networks and small batches; large ones as many steps as pay."""
+        for name in ("n_blocks", "width"):
+            if isinstance(getattr(asked, name), list | tuple):
+                raise ValueError(
+                    f"{name} of a table's flow is one whole number; got {getattr(asked, name)!r}."
+                )
+        batch_size = int(np.clip(2 ** round(np.log2(max(n_rows, 1) / 20)), 32, 512))
+        steps_an_epoch = -(-n_rows // batch_size)
+        fewest_epochs = np.clip(60_000 / steps_an_epoch, 2, 15)  # of many rows, few are enough
+        return Sizes.chosen(
+            asked,
+            {
+                "n_blocks": self.usual_blocks,
+                "width": int(np.clip(2 ** round(np.log2(2 * np.sqrt(n_rows))), 32, 64)),
+                "depth": 2,
+                "dropout": 0.1 if drops_features else 0.0,
+                "n_epochs": int(np.clip(4000 / steps_an_epoch, fewest_epochs, 250)),
+                "batch_size": batch_size,
+                "learning_rate": 5e-3,
+                "patience": int(np.clip(1300 / steps_an_epoch, 8, 80)),
+            },
+        )
+
+    def build(self, material: Material, sizes: Sizes) -> Hybrid:
+        encoder, encoded = material.encoder, np.asarray(material.train.x)
+        rng = np.random.default_rng(material.seed)
+        completion = Completion(encoder.widths, encoder.can_be_missing)
+        if len(encoded) > ROWS_FOR_START:
+            encoded = encoded[rng.choice(len(encoded), ROWS_FOR_START, replace=False)]
+        rows = completion.starting_rows(encoded, rng)
+        bijection = self.layers(rows, sizes, jax.random.key(material.seed))
+        flow = Flow(bijection, Normal(encoder.dim, material.variance))
+        return Hybrid(flow, material.head, completion, sizes.dropout)
+
+    def settings(
+        self, sizes: Sizes, encoder: AbstractEncoder, generative_weight: float | None
+    ) -> Settings:
+        return Settings(
+            n_epochs=sizes.n_epochs,
+            batch_size=sizes.batch_size,
+            learning_rate=sizes.learning_rate,
+            patience=sizes.patience,
+        )
+
+
+@dataclass
+class CouplingFlow(AbstractTableRecipe):
+    """Affine couplings (RealNVP), each after a mixing of the columns: fast and robust.
+
+    Args:
+        base: "normal", or "mixture" for a normal of its own for each class, after training.
+    """
+
+    base: str = "auto"
+
+    def layers(
+        self, rows: Float[np.ndarray, "rows dim"], sizes: Sizes, key: Key
+    ) -> AbstractBijection:
+        return _couplings(rows, sizes, key, "affine")
+
+
+@dataclass
+class SplineFlow(AbstractTableRecipe):
+    """Couplings with monotone splines: sharp edges, several modes; slower.
+
+    Args:
+        base: "normal", or "mixture" for a normal of its own for each class, after training.
+    """
+
+    base: str = "auto"
+
+    def layers(
+        self, rows: Float[np.ndarray, "rows dim"], sizes: Sizes, key: Key
+    ) -> AbstractBijection:
+        return _couplings(rows, sizes, key, "spline")
+
+
+@dataclass
+class PlanarFlow(AbstractTableRecipe):
+    """Planar layers, as in the paper's Figure 2.
+
+    Args:
+        base: "normal", or "mixture" for a normal of its own for each class, after training.
+    """
+
+    base: str = "auto"
+    usual_blocks: ClassVar[int] = 3
+
+    def layers(
+        self, rows: Float[np.ndarray, "rows dim"], sizes: Sizes, key: Key
+    ) -> AbstractBijection:
+        planar = flows.planar(rows.shape[1], n_blocks=_one(sizes.n_blocks), key=key)
+        return Chain([MarginalMap.fit(rows), planar])
+
+
+@dataclass
+class LinearFlow(AbstractTableRecipe):
+    """One invertible matrix: a Gaussian density and an ordinary GLM.
+
+    Args:
+        base: "normal", or "mixture" for a normal of its own for each class, after training.
+    """
+
+    base: str = "auto"
+
+    def layers(
+        self, rows: Float[np.ndarray, "rows dim"], sizes: Sizes, key: Key
+    ) -> AbstractBijection:
+        return LULinear.whitening(rows)
+
+
+@dataclass
+class IdentityFlow(AbstractTableRecipe):
+    """Nothing: the head alone, on the standardised columns.
+
+    Args:
+        base: "normal", or "mixture" for a normal of its own for each class.
+    """
+
+    base: str = "auto"
+
+    def layers(
+        self, rows: Float[np.ndarray, "rows dim"], sizes: Sizes, key: Key
+    ) -> AbstractBijection:
+        return flows.identity(rows.shape[1])
+
+
+@dataclass
+class GivenVector(AbstractTableRecipe):
+    """A bijection of the user's own."""
+
+    bijection: AbstractBijection
+    base: str = "auto"
+    constraints: ClassVar[Constraints] = {
+        "base": [BASES],
+        "bijection": [Like((AbstractBijection,), "a bijection")],
+    }
+
+    def layers(
+        self, rows: Float[np.ndarray, "rows dim"], sizes: Sizes, key: Key
+    ) -> AbstractBijection:
+        dim, given = rows.shape[1], self.bijection
+        if given.in_shape != (dim,) or given.out_shape != (dim,):
+            raise ValueError(
+                f"The table has {dim} encoded dimensions, so `flow` must map ({dim},) to ({dim},); "
+                f"got {given.in_shape} to {given.out_shape}."
+            )
+        return begun_from(given, jnp.asarray(rows))
+
+
+def _couplings(rows: np.ndarray, sizes: Sizes, key: Key, kind: str) -> AbstractBijection:
+    dim = rows.shape[1]
+    layers: list[AbstractBijection] = [MarginalMap.fit(rows)]
+    if 1 < dim <= flows.LARGEST_LEARNED_MIXING:
+        layers.append(LULinear.whitening(_normal_scores(rows)))
+    layers.append(
+        flows.coupling(
+            dim,
+            n_blocks=_one(sizes.n_blocks),
+            width=_one(sizes.width),
+            depth=sizes.depth,
+            kind=kind,
+            key=key,
+        )
+    )
+    return Chain(layers)
+
+
+def _one(number: int | list[int] | tuple[int, ...]) -> int:
+    """The number; lists were refused."""
+    return int(number)  # type: ignore[arg-type]
+
+
+def _normal_scores(rows: np.ndarray) -> np.ndarray:
+    """Columns as the marginal map will show them, near enough to start the whitening from."""
+    return ndtri((rankdata(rows, axis=0) - 0.5) / len(rows))

@@ -1,0 +1,134 @@
+"""One run: rows to a fitted predictor, wherever the rows come from."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+
+from diglm import __about__
+from diglm.compiling import require_own_jax
+from diglm.fitting.prepare import Prepared, prepare
+from diglm.fitting.request import Request
+from diglm.fitting.settle import settle
+from diglm.fitting.sources import AbstractSource, fingerprint
+from diglm.fitting.trainers import AbstractTrainer, EvidenceTrainer, NoTrainer
+from diglm.parameters import Parameters
+from diglm.predictor import Predictor
+from diglm.training import FitResult, ProgressBar
+from diglm.training.checkpoint import Checkpoints
+from diglm.training.devices import Layout
+
+NOT_DESCRIBED = ("verbose", "random_state")  # they do not change a run, or the seed says it
+
+
+class Fitted(NamedTuple):
+    """What a run gives: the predictor, how training went, and what it set out from."""
+
+    predictor: Predictor
+    result: FitResult
+    prepared: Prepared
+
+
+def run(source: AbstractSource, request: Request) -> Fitted:
+    """Fit a model to the rows of a source."""
+    require_own_jax()
+    prepared = prepare(source, request)
+    with _checkpoints(source, prepared) as kept, _bar(prepared) as bar:
+        trainer = trainer_of(source, prepared)
+        result = trainer.train(prepared.begun, progress=bar, checkpoints=kept)
+        _tell(bar, result)
+    return Fitted(settle(prepared, result, source), result, prepared)
+
+
+def run_each(
+    source: AbstractSource, request: Request, generative_weights: Sequence[float]
+) -> list[Fitted]:
+    """Fit a model for each weight of log p(x); all share the rows, the start and all noise."""
+    require_own_jax()
+    prepared = prepare(source, request)
+    runs = [prepared.weighing(weight) for weight in generative_weights]
+    with _bar(prepared) as bar:
+        trainer = trainer_of(source, prepared)
+        results = trainer.train_each([one.begun for one in runs], progress=bar)
+    return [
+        Fitted(settle(one, result, source), result, one)
+        for one, result in zip(runs, results, strict=True)
+    ]
+
+
+def trainer_of(source: AbstractSource, prepared: Prepared) -> AbstractTrainer:
+    """What trains this model on these rows."""
+    begun, seed, choice = prepared.begun, prepared.request.seed, prepared.target.choice
+    if begun.exact:
+        return NoTrainer()
+    if choice is not None and choice.exact_steps:
+        return EvidenceTrainer(source.training_rows(prepared.train, prepared.encode), seed)
+    return source.trainer(prepared.recipe, prepared.train, begun.settings, prepared.encode, seed)
+
+
+@contextmanager
+def _checkpoints(source: AbstractSource, prepared: Prepared) -> Iterator[Checkpoints | None]:
+    """Where the run is kept. The folder is claimed before anything is written into it."""
+    folder = source.checkpoint
+    with (
+        nullcontext() if folder is None else Checkpoints(folder, describe(source, prepared)) as kept
+    ):
+        yield kept
+
+
+def describe(source: AbstractSource, prepared: Prepared) -> dict[str, object]:
+    """What makes this run this run: resuming with anything else would mix two models."""
+    request, begun = prepared.request, prepared.begun
+    parameters = {k: v for k, v in request.parameters.items() if k not in NOT_DESCRIBED}
+    return {
+        "estimator": request.owner,
+        "version": __about__.__version__,
+        "parameters": _plain(parameters),
+        "seed": request.seed,
+        "precision": str(jnp.result_type(float)),
+        "training": asdict(begun.settings),
+        **source.described(prepared.train, begun.held_out, begun.settings),
+    }
+
+
+@contextmanager
+def _bar(prepared: Prepared) -> Iterator[ProgressBar]:
+    target, request = prepared.target, prepared.request
+    verbose = request.verbose if Layout().process == 0 else False
+    n_epochs = prepared.begun.settings.n_epochs
+    with ProgressBar(n_epochs, target.metric, verbose, root=target.squared) as bar:
+        yield bar
+
+
+def _tell(bar: ProgressBar, result: FitResult) -> None:
+    """The pace of a stream of rows, for people."""
+    if bar.visible and result.waited > 0:
+        Console(stderr=True).print(
+            f"{result.seconds:.1f} s; the device waited {result.waited:.1f} s for rows"
+        )
+
+
+def _plain(value: object) -> object:
+    """A parameter as JSON can hold it, arrays by their content."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Parameters):
+        return {type(value).__name__: _plain(value.get_params())}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, eqx.Module):
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value) if eqx.is_array(leaf)]
+        shape = hashlib.sha256(repr(jax.tree.structure(value)).encode()).hexdigest()
+        return f"{type(value).__name__} {shape[:16]} {fingerprint(leaves)[:16]}"
+    return repr(value)

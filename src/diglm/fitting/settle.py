@@ -1,0 +1,109 @@
+"""After training: base and head settled, the threshold set, what was learned put together."""
+
+from dataclasses import replace
+from typing import cast
+
+import equinox as eqx
+import numpy as np
+
+from diglm.fitting.classbase import with_base_of_classes
+from diglm.fitting.prepare import Prepared
+from diglm.fitting.sources import AbstractSource, pieces
+from diglm.heads import ConjugateHead
+from diglm.heads.bayesian.regression import Statistics
+from diglm.hybrid import Hybrid
+from diglm.predictor.look import Viewer
+from diglm.predictor.memory import Memory
+from diglm.predictor.online import remembering
+from diglm.predictor.predictor import Predictor
+from diglm.predictor.seen import mark_rows
+from diglm.refusal import Known, Refusal, fit_refusal
+from diglm.training import FitResult
+
+NOBODY = np.zeros(0, int)
+
+
+def settle(prepared: Prepared, result: FitResult, source: AbstractSource) -> Predictor:
+    """The predictor that training has led to."""
+    split = prepared.split
+    model = _with_base(prepared, result.model)
+    viewer = Viewer(prepared.encoder, model)
+    trained = NOBODY if model.head.only_held_out else split.train
+    train, held_out = (prepared.features(viewer, part) for part in (trained, split.held_out))
+    settled = model.head.settle(train, held_out, exact=result.stopped == "exact")
+    model = eqx.tree_at(lambda m: m.head, model, settled.head)
+    refusal = _refusal(prepared, Viewer(prepared.encoder, model, prepared.groups))
+    predictor = Predictor(
+        prepared.encoder,
+        prepared.target,
+        model,
+        refusal,
+        prepared.groups,
+        owner=prepared.request.owner,
+    )
+    if settled.sums is None:
+        return predictor
+    return _remembering(prepared, predictor, source, settled.sums)
+
+
+def _refusal(prepared: Prepared, viewer: Viewer) -> Refusal:
+    """Score and rule, fitted to rows that were held out; to those of training where asked for."""
+    request, split = prepared.request, prepared.split
+
+    def known(part: np.ndarray) -> Known:
+        encoded = prepared.encoded.take(part)
+        codes = None if prepared.codes is None else prepared.codes[part]
+        seen = viewer.look(encoded, codes)
+        return Known(seen.z, seen.log_px, seen.response, encoded.unseen)  # type: ignore[arg-type]
+
+    needed = request.rule.needs_training(len(split.held_out))
+    training = known(split.train) if needed else None
+    return fit_refusal(request.score, request.rule, known(split.held_out), training)
+
+
+def _with_base(prepared: Prepared, model: Hybrid) -> Hybrid:
+    """The trained model with the density of its features that suits them best."""
+    wanted, choice = prepared.recipe.class_base, prepared.target.choice
+    labels = prepared.target.read(prepared.rows.y)
+    classes = prepared.target.class_of(labels)
+    possible = (
+        classes is not None
+        and choice is not None
+        and choice.mixture_base
+        and prepared.request.volume_weight is None
+    )
+    if wanted == "always" and not possible:
+        raise ValueError(
+            "base='mixture' goes with head='categorical' and without volume_weight, which sets "
+            "the variance of the one normal; use base='normal'."
+        )
+    if wanted == "never" or not possible:
+        return model
+    return with_base_of_classes(
+        model,
+        prepared.train,
+        prepared.begun.held_out,
+        always=wanted == "always",
+        seed=prepared.request.seed,
+    )
+
+
+def _remembering(
+    prepared: Prepared, predictor: Predictor, source: AbstractSource, sums: Statistics
+) -> Predictor:
+    """The predictor with the sums of every labelled row, and marks of those rows."""
+    head = cast(ConjugateHead, predictor.model.head)
+    unit = prepared.rows.weight_unit
+    every = source.every_row(prepared.encode)
+    if every is None:
+        batches = list(pieces([prepared.train, prepared.begun.held_out]))
+        marks = [mark_rows(rows.x, rows.y, rows.weight) for rows in batches]
+        memory = Memory.of(sums, np.concatenate(marks), unit)
+        return replace(predictor, memory=memory)
+    known, marks = Statistics.zero(head.dim + 1, head.n_targets), []
+    viewer = predictor.viewer
+    for rows in pieces(every):
+        z = viewer.features_of_values(np.asarray(rows.x))
+        known = known.plus(head.statistics(z, np.asarray(rows.y), np.asarray(rows.weight)))
+        marks.append(mark_rows(rows.x, rows.y, rows.weight))
+    return remembering(predictor, head, Memory.of(known, np.concatenate(marks), unit))

@@ -1,0 +1,90 @@
+"""After training: how sure a head may be, judged by rows that were held out."""
+
+from typing import Protocol, TypeVar, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from diglm.compiling import jit_once
+from diglm.heads.base import AbstractHead, Features
+from diglm.types import bucket, padded
+
+FEWEST_TO_CALIBRATE = 30
+FEWEST_FOR_SPREADS, LEAST_SPREAD = 200, 0.005
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """A head whose predictions can be widened."""
+
+    def calibrated(self, factor: ArrayLike) -> AbstractHead:
+        """A copy whose predictions are wider by `factor`."""
+        ...
+
+
+Head = TypeVar("Head", bound=AbstractHead)
+
+
+def calibrated(head: Calibrated, held_out: Features) -> AbstractHead:
+    """The head with its confidence scaled by the one number that suits the held-out rows best."""
+    factor = best_factor(head, held_out)
+    return head if factor is None else head.calibrated(factor)  # type: ignore[return-value]
+
+
+def best_factor(head: Calibrated, held_out: Features) -> Array | None:
+    """The number by which `calibrated` should widen; None where too few rows could tell."""
+    rows = held_out.known()
+    if len(rows.weight) < FEWEST_TO_CALIBRATE:
+        return None
+    return _best_calibration(head, *padded_rows(rows))
+
+
+def padded_rows(rows: Features) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, targets and weights, padded: tables of similar size share a program."""
+    z, y, weight = padded((rows.z, rows.y, rows.weight), bucket(len(rows.weight)))
+    return z.astype(_real()), y, weight.astype(_real())
+
+
+def _real() -> np.dtype:
+    return np.dtype(jnp.result_type(float))
+
+
+@jit_once
+def _best_calibration(head: Calibrated, zs: Array, ys: Array, weights: Array) -> Array:
+    """The confidence that maximises held-out likelihood, shrunk towards no change."""
+    grid = jnp.exp(jnp.linspace(-1.2, 1.2, 61)).astype(zs.dtype)
+
+    def likelihood(c):
+        widened = log_likelihood(head.calibrated(c), zs, ys, weights)
+        return widened - 0.5 * jnp.square(jnp.log(c) / 0.2)
+
+    values = jax.lax.map(likelihood, grid)
+    return grid[jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))]
+
+
+@eqx.filter_jit
+def log_likelihood(
+    head: AbstractHead,
+    zs: Float[Array, "rows dim"],
+    ys: Array,
+    weights: Float[Array, " rows"],
+) -> Array:
+    """Weighted sum of log p(y|z); rows of weight zero may hold anything."""
+    per_row = jax.vmap(lambda z, y: head(z).log_prob(y))(zs, ys)
+    return jnp.sum(weights * jnp.where(weights > 0, per_row, 0.0))
+
+
+def least_spreads(
+    etas: Float[np.ndarray, "rows spreads"], low: np.ndarray, high: np.ndarray
+) -> np.ndarray | None:
+    """Bounds for predictors of spreads: what one training row in 200 has; None for few rows.
+
+    Features beyond the training rows could otherwise push a spread to its bound, a thousandth of
+    the target's own, and one such row would outweigh all others in a likelihood.
+    """
+    if len(etas) < FEWEST_FOR_SPREADS or etas.shape[1] == 0:
+        return None
+    return np.clip(np.quantile(etas, LEAST_SPREAD, axis=0), low, high)

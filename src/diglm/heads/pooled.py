@@ -1,0 +1,95 @@
+"""Responses averaged over what is not known of an input, such as its missing values."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Int
+
+from diglm.heads.base import AbstractResponse
+from diglm.heads.distributions import Mixture
+from diglm.types import Key
+
+ENTROPY_DRAWS = 64
+
+
+class Pooled(AbstractResponse):
+    r"""$p(y) = \sum_k \pi_k\, p_k(y)$ for responses stacked along a first axis.
+
+    Use `pool`: responses that stay in their kind when averaged, such as classes, do.
+    """
+
+    parts: AbstractResponse
+    log_shares: Float[Array, " parts *batch"]
+
+    def log_prob(self, y: ArrayLike) -> Float[Array, "*batch"]:
+        log_probs = self.parts.log_prob(jnp.asarray(y)[None])
+        return jax.nn.logsumexp(self.log_shares + log_probs, axis=0)
+
+    @property
+    def mean(self) -> Float[Array, "..."]:
+        return jnp.sum(self._shares(self.parts.mean) * self.parts.mean, axis=0)
+
+    @property
+    def variance(self) -> Float[Array, "..."]:
+        means = self.parts.mean
+        spread = self.parts.variance + jnp.square(means - self.mean[None])
+        return jnp.sum(self._shares(means) * spread, axis=0)
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        """From 64 draws with a fixed key."""
+        draws = self.sample(jax.random.key(0), ENTROPY_DRAWS)
+        return -jnp.mean(jax.vmap(self.log_prob)(draws), axis=0)
+
+    def draw(self, key: Key) -> Array:
+        key_part, key_value = jax.random.split(key)
+        part = jax.random.categorical(key_part, self.log_shares, axis=0)
+        draws = self.parts.draw(key_value)
+        picked = part.reshape((1, *part.shape) + (1,) * (draws.ndim - part.ndim - 1))
+        return jnp.take_along_axis(draws, picked, axis=0)[0]
+
+    def frozen(self, location: ArrayLike, scale: ArrayLike) -> Mixture:
+        parts = self.parts.frozen(location, scale)
+        shares = np.exp(np.asarray(self.log_shares, float))
+        shares = shares.reshape(shares.shape + (1,) * (np.ndim(parts.mean()) - shares.ndim))
+        return Mixture(np.broadcast_to(shares, np.shape(parts.mean())), parts, self.discrete)
+
+    @property
+    def discrete(self) -> bool:  # type: ignore[override]
+        """As the parts are."""
+        return self.parts.discrete
+
+    def _shares(self, like: Array) -> Array:
+        shares = jnp.exp(self.log_shares)
+        return shares.reshape(shares.shape + (1,) * (like.ndim - shares.ndim))
+
+
+def pool(responses: AbstractResponse, log_shares: Float[Array, " parts *batch"]) -> AbstractResponse:
+    """The average of responses that are stacked along a first axis."""
+    same_kind = responses.averaged(log_shares)
+    return Pooled(responses, log_shares) if same_kind is None else same_kind
+
+
+def replace_rows(
+    responses: AbstractResponse, others: AbstractResponse, places: Int[np.ndarray, " some"]
+) -> AbstractResponse:
+    """Responses stacked along rows, with others in some places; NumPy's arrays.
+
+    Where the others are averages and these are not, these become averages of a single part.
+    """
+    if isinstance(others, Pooled) and not isinstance(responses, Pooled):
+        responses = _single(responses, len(others.log_shares))
+    rows = (slice(None), places) if isinstance(others, Pooled) else places
+
+    def put(whole: np.ndarray, some: np.ndarray) -> np.ndarray:
+        whole = np.array(whole)
+        whole[rows] = some
+        return whole
+
+    return jax.tree.map(put, responses, others)
+
+
+def _single(responses: AbstractResponse, n_parts: int) -> Pooled:
+    parts = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * n_parts), responses)
+    n_rows = len(jax.tree.leaves(responses)[0])
+    shares = jnp.full((n_parts, n_rows), -jnp.inf, jnp.result_type(float)).at[0].set(0.0)
+    return Pooled(parts, shares)

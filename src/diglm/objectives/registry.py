@@ -1,0 +1,25 @@
+"""Terms by name."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from diglm.objectives.entropy import Entropy
+from diglm.objectives.term import AbstractTerm
+from diglm.objectives.vat import VirtualAdversarial
+from diglm.registry import Registry
+
+TERMS: Registry[Callable[..., AbstractTerm]] = Registry(
+    "term", {"entropy": Entropy, "vat": VirtualAdversarial}
+)
+
+
+def terms_of(asked: Mapping[str, float] | Sequence[AbstractTerm]) -> tuple[AbstractTerm, ...]:
+    """Terms given as objects, or as names with weights; those of weight zero are left out."""
+    if isinstance(asked, Mapping):
+        asked = [TERMS[name](weight=float(weight)) for name, weight in asked.items()]
+    for term in asked:
+        if not isinstance(term, AbstractTerm):
+            raise TypeError(
+                "terms must be a dictionary of names and weights, or a list of terms of "
+                f"diglm.objectives; got {term!r} among them."
+            )
+    return tuple(term for term in asked if term.weight > 0)

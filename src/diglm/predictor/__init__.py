@@ -1,0 +1,22 @@
+"""The fitted thing, and all that can be asked of it."""
+
+from diglm.predictor.counterfactual import Counterfactual, MissedTargetWarning, counterfactual
+from diglm.predictor.look import Groups, Viewer
+from diglm.predictor.memory import Memory
+from diglm.predictor.online import WeightPosterior
+from diglm.predictor.predictor import Predictor
+from diglm.predictor.stored import load_predictor, read_stored, save_predictor
+
+__all__ = [
+    "Counterfactual",
+    "Groups",
+    "Memory",
+    "MissedTargetWarning",
+    "Predictor",
+    "Viewer",
+    "WeightPosterior",
+    "counterfactual",
+    "load_predictor",
+    "read_stored",
+    "save_predictor",
+]

@@ -1,0 +1,169 @@
+r"""One look at rows: features, log p(x) and p(y|x), with what is missing drawn given the rest.
+
+$$p(y \mid x_{obs}) = \sum_k w_k\, p(y \mid x_{obs}, e_k), \qquad
+w_k \propto \frac{p(x_{obs}, e_k)}{q(e_k \mid x_{obs})},$$
+
+for draws $e_k$ of the missing values at fixed places of $q$. The average weight is the density of
+what was observed. A row without gaps needs no draws.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Int
+from scipy.special import logsumexp
+
+from diglm.completion import fixed_offsets
+from diglm.data.encoder import AbstractEncoder, Encoded
+from diglm.heads import AbstractResponse, Features, pool
+from diglm.heads.pooled import replace_rows
+from diglm.hybrid import Hybrid
+from diglm.predictor import evaluate
+from diglm.predictor.evaluate import Look
+
+GAP_DRAWS = 32
+PIECE = 2_048  # rows with gaps that are drawn at a time
+Part = Callable[..., Look]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """What is known of groups: their names, and the encoded columns that have slopes of theirs."""
+
+    names: np.ndarray
+    places: tuple[int, ...] = ()
+
+    def codes(self, groups: np.ndarray | None, n: int) -> Int[np.ndarray, " rows"]:
+        """Numbers of the groups of n rows, -1 for those never seen and where none are given."""
+        if groups is None:
+            return np.full(n, -1)
+        if len(groups) != n:
+            raise ValueError(f"X has {n} rows, but groups has {len(groups)}.")
+        place = {value: i for i, value in enumerate(self.names.tolist())}
+        return np.array([place.get(value, -1) for value in np.asarray(groups).tolist()], int)
+
+    def design(self, values: np.ndarray) -> np.ndarray:
+        """A one, and the encoded columns with slopes; what is missing has no slope."""
+        columns = _flat(values)[:, list(self.places)]
+        return np.concatenate([np.ones((len(values), 1)), np.nan_to_num(columns)], axis=1)
+
+    def features(self, z: np.ndarray, values: np.ndarray, codes: np.ndarray) -> Features:
+        """Rows as a head with effects of groups takes them."""
+        nothing = np.zeros(len(z))
+        return Features(z, nothing, nothing, self.design(values), codes)
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """What looks at encoded rows: an encoder, a model and the groups it knows, if any."""
+
+    encoder: AbstractEncoder
+    model: Hybrid
+    groups: Groups | None = None
+
+    def look(
+        self, encoded: Encoded, codes: np.ndarray | None = None, part: Part = evaluate.look
+    ) -> Look:
+        """The part of a look that is asked for; log p(x) is in the user's units."""
+        values = encoded.values
+        gaps = rows_with_gaps(values)
+        centred = values
+        if np.any(gaps):
+            centred = self.encoder.complete(values, np.full(values.shape, 0.5))[0]
+        seen = self._at_centres(centred, codes, part)
+        if np.any(gaps):
+            seen = self._with_gaps(seen, values, gaps, codes)
+        log_px = seen.log_px
+        if log_px is not None:
+            log_px = np.asarray(log_px, float) + encoded.log_scale
+        return seen._replace(log_px=log_px)
+
+    def features(self, encoded: Encoded) -> np.ndarray:
+        """Features at the centres of cells, what is missing at its expectation; flat."""
+        values = encoded.values
+        return self.features_of_values(self.encoder.complete(values, np.full(values.shape, 0.5))[0])
+
+    def features_of_values(self, values: np.ndarray) -> np.ndarray:
+        """Features of rows in which what no training row prepared for is filled in."""
+        return _flat(self._evaluate(values, evaluate.respond).z)
+
+    def _at_centres(self, values: np.ndarray, codes: np.ndarray | None, part: Part) -> Look:
+        seen = self._evaluate(values, part)
+        z = None if seen.z is None else _flat(seen.z)
+        response = seen.response
+        if self.groups is not None and z is not None:
+            codes = np.full(len(z), -1) if codes is None else codes
+            response = _as_numpy(self.model.head.of_groups(self.groups.features(z, values, codes)))
+        return Look(z, seen.log_px, response)
+
+    def _evaluate(self, values: np.ndarray, part: Part) -> Look:
+        # Where one pass gives all, that one program gives any part.
+        function = evaluate.look if self.model.completion is None else part
+        offsets = fixed_offsets(_shape(self.encoder), self.encoder.n_offsets)
+        return evaluate.evaluate(function, self.model, values, offsets)
+
+    def _with_gaps(
+        self,
+        seen: Look,
+        values: np.ndarray,
+        gaps: Bool[np.ndarray, " rows"],
+        codes: np.ndarray | None,
+    ) -> Look:
+        """The look with the rows that have gaps answered by draws of what they lack."""
+        response = seen.response
+        log_px = None if seen.log_px is None else np.array(seen.log_px, float)
+        places = np.flatnonzero(gaps)
+        for start in range(0, len(places), PIECE):
+            some = places[start : start + PIECE]
+            density, drawn = self._drawn(values[some], None if codes is None else codes[some])
+            if response is not None:
+                response = replace_rows(response, drawn, some)
+            if log_px is not None:
+                log_px[some] = density
+        return seen._replace(log_px=log_px, response=response)
+
+    def _drawn(
+        self, values: np.ndarray, codes: np.ndarray | None
+    ) -> tuple[np.ndarray, AbstractResponse]:
+        """log p(x) of rows with gaps, and their responses averaged over draws."""
+        log_weights, responses = [], []
+        for u in fixed_offsets(_shape(self.encoder), GAP_DRAWS):
+            us = np.broadcast_to(u, values.shape)
+            filled, log_q = self.encoder.complete(values, us)
+            beside = np.concatenate([filled, us], axis=-1)
+            found = evaluate.evaluate(evaluate.look_filled, self.model, beside, np.zeros(0))
+            response = found.response
+            if self.groups is not None:
+                own = np.full(len(values), -1) if codes is None else codes
+                rows = self.groups.features(np.asarray(found.z), filled, own)
+                response = _as_numpy(self.model.head.of_groups(rows))
+            log_weights.append(np.asarray(found.log_px, float) - log_q)
+            responses.append(response)
+        weights = np.stack(log_weights)
+        total = logsumexp(weights, axis=0)
+        stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *responses)
+        shares = jnp.asarray(weights - total, jnp.result_type(float))
+        return total - np.log(GAP_DRAWS), _as_numpy(pool(stacked, shares))
+
+
+def rows_with_gaps(values: np.ndarray) -> Bool[np.ndarray, " rows"]:
+    """Which rows lack a value."""
+    if values.dtype.kind != "f":
+        return np.zeros(len(values), bool)
+    return np.isnan(values).any(axis=tuple(range(1, values.ndim)))
+
+
+def _flat(z: np.ndarray) -> np.ndarray:
+    return z.reshape(len(z), math.prod(z.shape[1:]))
+
+
+def _as_numpy(response: AbstractResponse) -> AbstractResponse:
+    return jax.tree.map(np.asarray, response)
+
+
+def _shape(encoder: AbstractEncoder) -> int | tuple[int, ...]:
+    return encoder.shape if len(encoder.shape) > 1 else encoder.shape[0]

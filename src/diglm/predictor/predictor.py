@@ -1,0 +1,134 @@
+"""The fitted thing: everything that can be asked of rows, in one place and in one pass."""
+
+from dataclasses import dataclass, replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from diglm.data.encoder import AbstractEncoder, Encoded, Rows
+from diglm.heads import AbstractResponse
+from diglm.hybrid import Hybrid
+from diglm.parameters import Real, check_real, check_whole
+from diglm.predictor import draw, evaluate
+from diglm.predictor.look import Groups, Viewer
+from diglm.predictor.memory import Memory
+from diglm.refusal import Known, Refusal
+from diglm.targets import AbstractTarget
+from diglm.targets.base import Column, one_a_row
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fitted model and all that its answers need. Estimators, files and workers hold one.
+
+    Attributes:
+        encoder: from the user's rows to numbers.
+        target: what is predicted, in the user's terms.
+        model: the hybrid.
+        refusal: what strange rows are judged by.
+        groups: those whose effects were learned; None without.
+        memory: the sums that an exact posterior is known by; None for other heads.
+        owner: who is asked, for error messages.
+    """
+
+    encoder: AbstractEncoder
+    target: AbstractTarget
+    model: Hybrid
+    refusal: Refusal
+    groups: Groups | None = None
+    memory: Memory | None = None
+    owner: str = "The model"
+
+    # ------------------------------------------------------------------ looking at rows
+
+    @property
+    def viewer(self) -> Viewer:
+        """What looks at encoded rows."""
+        return Viewer(self.encoder, self.model, self.groups)
+
+    def encode(self, X: Rows, *, extra: str = "error") -> Encoded:
+        """Rows as the model takes them."""
+        return self.encoder.encode(X, owner=self.owner, extra=extra)
+
+    def codes(self, groups: Column | None, n: int) -> np.ndarray | None:
+        """Numbers of the groups of rows; an error if the model knows of none."""
+        if groups is None:
+            return None
+        if self.groups is None:
+            raise ValueError("This model was fitted without groups, so it cannot answer for them.")
+        return self.groups.codes(np.asarray(groups), n)
+
+    def known(self, encoded: Encoded, codes: np.ndarray | None = None) -> Known:
+        """Everything about rows, from one pass."""
+        seen = self.viewer.look(encoded, codes)
+        return Known(seen.z, seen.log_px, seen.response, encoded.unseen)  # type: ignore[arg-type]
+
+    def response(self, encoded: Encoded, codes: np.ndarray | None = None) -> AbstractResponse:
+        """p(y|x) of rows."""
+        seen = self.viewer.look(encoded, codes, evaluate.respond)
+        return seen.response  # type: ignore[return-value]
+
+    def log_px(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        """log p(x) of rows, in the user's units."""
+        return self.viewer.look(encoded, None, evaluate.density).log_px  # type: ignore
+
+    def features(self, encoded: Encoded) -> Float[np.ndarray, "rows dim"]:
+        """z = f(x)."""
+        return self.viewer.features(encoded)
+
+    def columns(self, encoded: Encoded, codes: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """One table of all answers: what is predicted, and how strange each row is."""
+        known = self.known(encoded, codes)
+        return self.target.columns(known.response) | {
+            "log_px": known.log_px,
+            "strangeness": self.refusal.strangeness(known),
+            "p_value": self.refusal.p_value(known),
+            "rejected": self.refusal.rejects(known),
+        }
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the answers."""
+        return *self.target.column_names, "log_px", "strangeness", "p_value", "rejected"
+
+    # ------------------------------------------------------------------ the way back
+
+    def invert(self, zs: Float[np.ndarray, "rows dim"]) -> Rows:
+        """Rows with these features, in the container and units of the rows of fit."""
+        zs = np.asarray(zs, float)
+        if zs.ndim != 2 or zs.shape[1] != self.encoder.dim:
+            raise ValueError(
+                f"Expected features of shape (rows, {self.encoder.dim}); got {zs.shape}. "
+                "Use the output of transform()."
+            )
+        if not np.all(np.isfinite(zs)):
+            raise ValueError("Features must be finite numbers; found NaN or infinity.")
+        points = evaluate.evaluate(evaluate.invert, self.model, zs, np.zeros(0))
+        return self.encoder.decode(np.asarray(points, float))
+
+    def sample(self, n: int, y: object, *, seed: int, temperature: float = 1.0) -> Rows:
+        """`n` rows like those of fit; with `y` (one value, or n of them) exactly given it."""
+        n = check_whole("n", n)
+        heat = check_real("temperature", temperature, Real(0.0, open_low=True))
+        base, key = self.model.flow.base.cooled(heat), jax.random.key(seed)
+        if y is None:
+            return self.invert(np.asarray(base.sample(key, n)))
+        wanted = self.target.in_head_terms(one_a_row(y, n, "y"))
+        model = eqx.tree_at(lambda m: m.flow.base, self.model, base)
+        real = wanted if wanted.dtype.kind in "iu" else wanted.astype(jnp.result_type(float))
+        return self.invert(draw.features_given(model, jnp.asarray(real), key=key))
+
+    def sample_joint(self, n: int, *, seed: int) -> tuple[Rows, Column]:
+        """`n` rows and targets drawn from the joint p(x, y)."""
+        key_z, key_y = jax.random.split(jax.random.key(seed))
+        zs = self.model.flow.base.sample(key_z, check_whole("n", n))
+        keys = jax.random.split(key_y, n)
+        drawn = jax.vmap(lambda z, key: self.model.head(jnp.ravel(z)).sample(key))(zs, keys)
+        return self.invert(np.asarray(zs)), self.target.in_user_terms(np.asarray(drawn))
+
+    def called(self, owner: str) -> "Predictor":
+        """The same, under another name in error messages."""
+        return replace(self, owner=owner)

@@ -1,0 +1,40 @@
+"""When not to predict: a score says how strange a row is, a rule how strange is too strange."""
+
+from diglm.refusal.curves import auroc, risk_coverage
+from diglm.refusal.refusal import Refusal, fit_refusal
+from diglm.refusal.rules import (
+    RULES,
+    AbstractRule,
+    Calibration,
+    Conformal,
+    Contamination,
+    Minimum,
+    Never,
+    SmallTableWarning,
+    rule_of,
+)
+from diglm.refusal.scores import SCORES, AbstractScore, Density, Known, score_of
+from diglm.refusal.threshold import Ranks, Threshold
+
+__all__ = [
+    "RULES",
+    "SCORES",
+    "AbstractRule",
+    "AbstractScore",
+    "Calibration",
+    "Conformal",
+    "Contamination",
+    "Density",
+    "Known",
+    "Minimum",
+    "Never",
+    "Ranks",
+    "Refusal",
+    "SmallTableWarning",
+    "Threshold",
+    "auroc",
+    "fit_refusal",
+    "risk_coverage",
+    "rule_of",
+    "score_of",
+]

@@ -1,0 +1,211 @@
+"""Classes to be told apart."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import log_softmax, softmax
+
+from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse
+from diglm.targets.base import AbstractTarget, Column, Labels, is_missing
+from diglm.targets.nearest import nearest_leading
+
+ClassWeight = str | Mapping[object, float] | None
+
+
+@dataclass(frozen=True)
+class ClassTarget(AbstractTarget):
+    """Classes, in sorted order.
+
+    Attributes:
+        classes: what there is to tell apart.
+        choice: the head that was asked for.
+        unlabelled: the value that is no label, or None.
+        nulls: whether None and NaN are no labels either, rather than an error.
+        factors: what rows of each class count in training, or None.
+        shares: p(y), the frequencies of the classes.
+    """
+
+    classes: np.ndarray
+    choice: AbstractHeadChoice | None = None
+    unlabelled: object = None
+    nulls: bool = False
+    factors: Float[np.ndarray, " classes"] | None = None
+    shares: Float[np.ndarray, " classes"] | None = None
+
+    metric: ClassVar[str] = "accuracy"
+    higher_is_better: ClassVar[bool] = True
+    drops_features: ClassVar[bool] = True
+    retries: ClassVar[int] = 6
+
+    @classmethod
+    def learn(
+        cls,
+        y: Column,
+        choice: AbstractHeadChoice,
+        *,
+        unlabelled: object = None,
+        nulls: bool = False,
+        class_weight: ClassWeight = None,
+    ) -> "ClassTarget":
+        """Find the classes among `y`; `class_weight` is None, "balanced" or a dictionary."""
+        if y.dtype.kind == "f" and np.any(np.isinf(y)):
+            raise ValueError("Input y contains infinity, which names no class.")
+        target = cls(np.zeros(0), choice, unlabelled, nulls)
+        known = _plain(y[target._labelled(y)])
+        if known.dtype.kind == "f" and np.any(known != np.round(known)):
+            raise ValueError(
+                "Unknown label type: continuous. Numbers such as "
+                f"{known[known != np.round(known)][0]} name no class; to predict numbers use "
+                "HybridRegressor."
+            )
+        classes, codes = np.unique(known, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "HybridClassifier needs at least two classes to tell apart; y has "
+                f"{len(classes)} class{'es' if len(classes) != 1 else ''}"
+                + (f" ({classes[0]!r})." if len(classes) else ".")
+            )
+        factors = _factors(class_weight, classes, np.bincount(codes, minlength=len(classes)))
+        return cls(classes, choice, unlabelled, nulls, factors)
+
+    # ------------------------------------------------------------------ fitting
+
+    def read(self, y: Column) -> Labels:
+        labelled = self._labelled(y)
+        codes = np.zeros(len(y), np.int32)
+        codes[labelled] = self.codes(y[labelled])
+        if self.factors is None:
+            return Labels(codes, labelled)
+        return Labels(codes, labelled, np.where(labelled, self.factors[codes], 1.0))
+
+    def codes(self, y: Column) -> np.ndarray:
+        """Positions of the classes `y`; an unknown one is an error."""
+        values, inverse = np.unique(_plain(y), return_inverse=True)
+        position = {value: i for i, value in enumerate(self.classes.tolist())}
+        unknown = [value for value in values.tolist() if value not in position]
+        if unknown:
+            raise ValueError(f"Unknown class {unknown[0]!r}; the model knows {list(position)}.")
+        return np.array([position[value] for value in values.tolist()], np.int32)[inverse]
+
+    def relation(self, labels: Labels) -> Float[np.ndarray, "rows k"]:
+        return np.where(labels.labelled[:, None], np.eye(len(self.classes))[labels.ys], np.nan)
+
+    def strata(self, labels: Labels) -> np.ndarray:
+        return np.where(labels.labelled, labels.ys, -1)
+
+    def class_of(self, labels: Labels) -> np.ndarray:
+        return labels.ys
+
+    def head(self, dim: int, n_groups: int) -> AbstractHead:
+        if self.choice is None:
+            raise ValueError("This target was read from a file and has no head to build.")
+        return self.choice.for_classes(dim, n_classes=len(self.classes), n_groups=n_groups)
+
+    def with_marginal(self, y: Column, weights: Float[np.ndarray, " rows"]) -> "ClassTarget":
+        labels = self.read(y)
+        known = labels.labelled
+        counts = np.bincount(labels.ys[known], weights[known], minlength=len(self.classes))
+        return replace(self, shares=counts / counts.sum())
+
+    # ------------------------------------------------------------------ answering
+
+    def logits(self, response: AbstractResponse) -> Float[np.ndarray, "rows classes"]:
+        """Linear predictors of the classes, or log-probabilities where weights are random."""
+        return np.asarray(response.logits, float)  # type: ignore[attr-defined]
+
+    def columns(self, response: AbstractResponse) -> dict[str, np.ndarray]:
+        probabilities = softmax(self.logits(response), axis=1)
+        best = np.argmax(probabilities, axis=1)
+        return {
+            "prediction": self.classes[best],
+            "probability": probabilities[np.arange(len(best)), best],
+        }
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return "prediction", "probability"
+
+    @property
+    def column_types(self) -> Mapping[str, np.dtype]:
+        return {"prediction": self.classes.dtype}
+
+    def log_prob(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, " rows"]:
+        labels = self.read(y)
+        log_py = log_softmax(self.logits(response), axis=1)[np.arange(len(y)), labels.ys]
+        return np.where(labels.labelled, log_py, np.nan)
+
+    def skill(
+        self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
+    ) -> float:
+        right = np.argmax(self.logits(response), axis=1) == self.read(y).ys
+        return float(np.average(right, weights=weights))
+
+    def in_user_terms(self, drawn: np.ndarray) -> Column:
+        return self.classes[drawn]
+
+    def in_head_terms(self, wanted: Column) -> np.ndarray:
+        return self.codes(wanted)
+
+    # ------------------------------------------------------------------ counterfactuals
+
+    def nearest(
+        self,
+        head: AbstractHead,
+        z: Float[np.ndarray, "rows dim"],
+        wanted: Column,
+        margin: Float[np.ndarray, " rows"],
+    ) -> Float[np.ndarray, "rows dim"]:
+        """The nearest features at which a class leads every other by `margin` in log-odds."""
+        weight, bias = (np.asarray(part, float) for part in (head.weight, head.bias))  # type: ignore
+        asked = zip(z, self.codes(wanted), margin, strict=True)
+        return np.stack([nearest_leading(a, weight, bias, int(c), float(m)) for a, c, m in asked])
+
+    def reached(self, prediction: Column, wanted: Column) -> Bool[np.ndarray, " rows"]:
+        return prediction == self.classes[self.codes(wanted)]
+
+    def _labelled(self, y: Column) -> Bool[np.ndarray, " rows"]:
+        missing = is_missing(y)
+        if np.any(missing) and not self.nulls:
+            raise ValueError(
+                f"Input y contains NaN or None in {missing.sum()} of {len(y)} rows. Mark rows "
+                "without a label by a value of your own and pass it as unlabelled=..."
+            )
+        if self.unlabelled is None:
+            return ~missing
+        marked = np.array([value == self.unlabelled for value in y.tolist()], bool)
+        return ~missing & ~marked
+
+
+def _plain(y: Column) -> Column:
+    """Objects as the one type that they are of: text or numbers."""
+    if y.dtype.kind != "O":
+        return y
+    kinds = {isinstance(value, str) for value in y.tolist()}
+    if len(kinds) > 1:
+        example = next(value for value in y.tolist() if not isinstance(value, str))
+        raise ValueError(
+            f"y mixes text and other values such as {example!r}. Name the classes by one type; a "
+            "value that marks rows without a label is passed as unlabelled=..."
+        )
+    return np.array(y.tolist())
+
+
+def _factors(
+    class_weight: ClassWeight, classes: np.ndarray, counts: np.ndarray
+) -> Float[np.ndarray, " classes"] | None:
+    """What rows of each class count."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(
+                f"class_weight must be 'balanced', a dictionary or None; got {class_weight!r}."
+            )
+        return counts.sum() / (len(classes) * np.maximum(counts, 1))
+    names = classes.tolist()
+    if unknown := [name for name in class_weight if name not in names]:
+        raise ValueError(f"class_weight names {unknown[0]!r}, but y has the classes {names}.")
+    return np.array([float(class_weight.get(name, 1.0)) for name in names])

@@ -1,0 +1,71 @@
+"""No target: a density alone."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse, NoHead
+from diglm.targets.base import AbstractTarget, Column, Labels
+
+NOTHING = "This model has no target: it was fitted to rows alone."
+
+
+@dataclass(frozen=True)
+class NoTarget(AbstractTarget):
+    """Nothing is predicted; a column of zeros stands for targets."""
+
+    choice: AbstractHeadChoice | None = None
+
+    metric: ClassVar[str] = ""
+    higher_is_better: ClassVar[bool] = True
+    density_only: ClassVar[bool] = True
+
+    def read(self, y: Column) -> Labels:
+        return Labels(np.zeros(len(y), np.int32), np.zeros(len(y), bool))
+
+    def relation(self, labels: Labels) -> None:
+        return None
+
+    def strata(self, labels: Labels) -> None:
+        return None
+
+    def head(self, dim: int, n_groups: int) -> AbstractHead:
+        return NoHead()
+
+    def with_marginal(self, y: Column, weights: Float[np.ndarray, " rows"]) -> "NoTarget":
+        return self
+
+    def columns(self, response: AbstractResponse) -> dict[str, np.ndarray]:
+        return {}
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return ()
+
+    def log_prob(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, " rows"]:
+        raise ValueError(NOTHING)
+
+    def skill(
+        self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
+    ) -> float:
+        raise ValueError(NOTHING)
+
+    def in_user_terms(self, drawn: np.ndarray) -> Column:
+        raise ValueError(NOTHING)
+
+    def in_head_terms(self, wanted: Column) -> np.ndarray:
+        raise ValueError(NOTHING)
+
+    def nearest(
+        self,
+        head: AbstractHead,
+        z: Float[np.ndarray, "rows dim"],
+        wanted: Column,
+        margin: Float[np.ndarray, " rows"],
+    ) -> Float[np.ndarray, "rows dim"]:
+        raise ValueError(NOTHING)
+
+    def reached(self, prediction: Column, wanted: Column) -> Bool[np.ndarray, " rows"]:
+        raise ValueError(NOTHING)
