@@ -39,7 +39,8 @@ def diglm_steps() -> Callable[[], float]:
     from diglm.objectives import JointObjective
     from diglm.training.devices import Layout
     from diglm.training.settings import Schedule, Settings
-    from diglm.training.step import Shared, State, Sums, run_chunk
+    from diglm.training.state import State
+    from diglm.training.step import Shared, Sums, run_chunk
     from diglm.types import Batch
 
     layout = Layout()

@@ -25,7 +25,8 @@ from diglm.heads import make_head
 from diglm.objectives import JointObjective
 from diglm.report.results import write_result
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, Sums, run_chunk
+from diglm.training.state import State
+from diglm.training.step import Shared, Sums, run_chunk
 from diglm.types import Batch
 
 DIM, STEPS = 8, 100

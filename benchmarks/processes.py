@@ -49,7 +49,8 @@ def work(process: int, n_processes: int, n_cores: int, address: str, batch: int)
     from diglm.objectives import JointObjective
     from diglm.training.devices import Layout
     from diglm.training.settings import Schedule, Settings
-    from diglm.training.step import Shared, State, Sums, run_chunk
+    from diglm.training.state import State
+    from diglm.training.step import Shared, Sums, run_chunk
     from diglm.types import Batch
 
     layout, n_steps = Layout(), STEPS[batch]

@@ -19,12 +19,13 @@ from rich.console import Console
 from rich.table import Table
 
 from diglm import Flow, Hybrid, flows
-from diglm.estimators import engine
 from diglm.heads import make_head
 from diglm.objectives import JointObjective
+from diglm.predictor import evaluate as engine
 from diglm.report.results import write_result
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, restore, run_epoch
+from diglm.training.state import State, restore
+from diglm.training.step import Shared, run_epoch
 from diglm.types import Batch, partition
 from peers import COUPLINGS, DIM, PEERS, RATE, WIDTH, AbstractPeer, check, interleave, summary, toy
 

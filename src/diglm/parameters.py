@@ -101,8 +101,9 @@ class ListOf:
     item: Constraint
 
     def allows(self, value: object) -> bool:
-        several = isinstance(value, Sequence) and not isinstance(value, str)
-        return several and len(value) > 0 and all(map(self.item.allows, value))
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            return False
+        return len(value) > 0 and all(map(self.item.allows, value))
 
     def __str__(self) -> str:
         return f"a list, each {self.item}"

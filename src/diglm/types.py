@@ -41,7 +41,7 @@ def bucket(n: int, smallest: int = 128) -> int:
     return max(smallest, 2 ** math.ceil(math.log2(n)))
 
 
-def padded(columns: tuple[np.ndarray, ...], size: int) -> tuple[np.ndarray, ...]:
+def padded(columns: tuple[np.ndarray | Array, ...], size: int) -> tuple[np.ndarray, ...]:
     """Columns padded to `size` rows with copies of the first row; the last, weights, with zeros."""
     n = len(columns[-1])
     index = np.concatenate([np.arange(n), np.zeros(size - n, int)])

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 else:  # whatever arrives is told apart by encoders, whose errors say more
     Rows = object
 
+Container = Any  # rows given back: of the library, and with the types, of those of fit
+
 
 @dataclass(frozen=True)
 class Encoded:

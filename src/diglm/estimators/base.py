@@ -4,13 +4,14 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from diglm.data.encoder import Encoded, Rows
+from diglm.data.encoder import Container, Encoded, Rows
 from diglm.estimators.common import Seed, Verbose, seed_of
 from diglm.fitting import FileSource, Fitted, Request, run
 from diglm.fitting.recipes import AskedSizes
@@ -46,7 +47,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         tags.input_tags.categorical = True
         return tags
 
-    def get_params(self, deep: bool = True) -> dict[str, object]:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; with `deep` also those of objects among them."""
         found = super().get_params(deep=deep)
         score = found["score"] = vars(self)["score"]  # the attribute is the method of that name
@@ -87,7 +88,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return rule_of(self.get_params(deep=False)["reject"])
 
     @staticmethod
-    def _terms(given: Mapping[str, object]) -> tuple[AbstractTerm, ...]:
+    def _terms(given: Mapping[str, Any]) -> tuple[AbstractTerm, ...]:
         """The terms that the parameters ask for, by weights of their own or in a list."""
         if "terms" not in given:
             return ()
@@ -168,9 +169,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     @property
     def threshold_(self) -> float:
-        """Rows whose strangeness lies above minus this are refused: under `score="density"` those
-        with log p(x) below it.
-        """
+        """Rows are refused whose minus strangeness, by default log p(x), lies below this."""
         return -self.predictor_.refusal.threshold.limit
 
     def strangeness(self, X: Rows) -> Float[np.ndarray, " rows"]:
@@ -195,12 +194,12 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _n_features_out(self) -> int:
         return self.predictor_.encoder.dim
 
-    def inverse_transform(self, Z: np.ndarray) -> Rows:
+    def inverse_transform(self, Z: np.ndarray) -> Container:
         """Rows with features `Z`, in the container and units of the training table."""
         check_is_fitted(self, "predictor_")
         return self.predictor_.invert(np.asarray(Z, float))
 
-    def interpolate(self, a: Rows, b: Rows, steps: int = 8) -> Rows:
+    def interpolate(self, a: Rows, b: Rows, steps: int = 8) -> Container:
         """`steps` rows from row `a` to row `b`, along a great circle of feature space.
 
         Features of many dimensions lie on a shell around zero. A straight line between two of
@@ -262,7 +261,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         check_is_fitted(self, "predictor_")
         return self.predictor_.encode(X, extra=self.extra)
 
-    def _table(self, X: Rows, groups: np.ndarray | None) -> Rows:
+    def _table(self, X: Rows, groups: np.ndarray | None) -> Container:
         """One table of all answers, of the library of `X`."""
         encoded = self._encode(X)
         codes = self.predictor_.codes(groups, len(encoded))

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from diglm.bijections import AbstractBijection
-from diglm.data.encoder import Rows
+from diglm.data.encoder import Encoded, Rows
 from diglm.data.kinds import encoder_of
 from diglm.fitting.recipes import AbstractRecipe
 from diglm.fitting.sources import unit_of
@@ -90,14 +90,14 @@ def checked_rows(X: Rows) -> Rows:
     return encoder_of(X).check(X)
 
 
-def checked_column(y: "ArrayLike", X: Rows, what: str = "y") -> np.ndarray:
+def checked_column(y: "ArrayLike", X: Rows | Encoded, what: str = "y") -> np.ndarray:
     """One value a row."""
     column = column_or_1d(as_column(y), warn=True)
     require_length(column, X, what)
     return column
 
 
-def require_length(column: np.ndarray, X: Rows, what: str) -> None:
+def require_length(column: np.ndarray, X: Rows | Encoded, what: str) -> None:
     """Raise unless there is one value a row."""
     if len(column) != len(X):  # type: ignore[arg-type]
         raise ValueError(

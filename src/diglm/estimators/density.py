@@ -3,14 +3,14 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from diglm.data.encoder import Rows
+from diglm.data.encoder import Container, Rows
 from diglm.estimators.base import AbstractHybridEstimator
 from diglm.estimators.common import (
     NETWORK,
@@ -115,7 +115,7 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
         sample_weight: ArrayLike | None = None,
         *,
         checkpoint: str | os.PathLike | None = None,
-    ) -> "HybridDensity":
+    ) -> Self:
         """Fit to rows or images `X`.
 
         Args:
@@ -140,7 +140,7 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
         checkpoint: str | os.PathLike | None = None,
         save_every: int = 20_000,
         shuffle: bool = True,
-    ) -> "HybridDensity":
+    ) -> Self:
         """Fit to a Parquet, CSV or Arrow file, or a folder of them; see `HybridClassifier`."""
         self._fit_file(path, None, features, sample_weight, checkpoint, save_every, shuffle)
         return self
@@ -152,13 +152,14 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
         if self.contamination is not None:
             return Contamination(float(self.contamination))
         rule = rule_of(self.reject)
-        # Asked for a rate by number, a detector on few rows still tells some of them apart.
-        is_rate = not isinstance(self.reject, AbstractRule | str) and self.reject is not None
-        return Conformal(float(self.reject), few="quantile") if is_rate else rule
+        if self.reject is not rule and isinstance(rule, Conformal):
+            # Asked for a rate by number, a detector on few rows still tells some of them apart.
+            return Conformal(rule.rate, few="quantile")
+        return rule
 
     # ------------------------------------------------------------------ answering
 
-    def assess(self, X: Rows) -> Rows:
+    def assess(self, X: Rows) -> Container:
         """One pass, one table: log_px, strangeness, p_value, rejected."""
         return self._table(X, None)
 
@@ -187,7 +188,9 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
         """Mean log p(x)."""
         return float(np.mean(self.score_samples(X)))
 
-    def sample(self, n: int = 1, random_state: Seed = None, *, temperature: float = 1.0) -> Rows:
+    def sample(
+        self, n: int = 1, random_state: Seed = None, *, temperature: float = 1.0
+    ) -> Container:
         """`n` rows like those of fit; below 1, `temperature` makes them more typical."""
         check_is_fitted(self, "predictor_")
         return self.predictor_.sample(n, None, seed=seed_of(random_state), temperature=temperature)

@@ -24,7 +24,8 @@ def has_posterior(estimator: "AbstractOnlineEstimator") -> bool:
     if fitted is None or fitted.memory is None:
         state = "is not fitted" if fitted is None else f"has head={estimator.head!r}"
         raise AttributeError(
-            f"This needs the exact posterior of head='bayesian'; {type(estimator).__name__} {state}."
+            "This needs the exact posterior of head='bayesian'; "
+            f"{type(estimator).__name__} {state}."
         )
     return True
 

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from diglm.data.encoder import Rows
+from diglm.data.encoder import Container, Encoded, Rows
 from diglm.estimators.base import AbstractHybridEstimator
 from diglm.estimators.common import (
     Head,
@@ -58,7 +58,7 @@ class AbstractPredictingEstimator(AbstractHybridEstimator):
         *,
         groups: ArrayLike | None = None,
         checkpoint: str | os.PathLike | None = None,
-    ) -> "AbstractPredictingEstimator":
+    ) -> Self:
         """Fit to rows or images `X` and their targets `y`.
 
         Args:
@@ -92,7 +92,7 @@ class AbstractPredictingEstimator(AbstractHybridEstimator):
         folder = None if checkpoint is None else Path(checkpoint)
         return MemorySource(X, y, weights, unit, groups, folder)
 
-    def _targets_of(self, y: ArrayLike, X: Rows) -> Column:
+    def _targets_of(self, y: ArrayLike, X: Rows | Encoded) -> Column:
         return checked_column(y, X)
 
     def fit_file(
@@ -105,7 +105,7 @@ class AbstractPredictingEstimator(AbstractHybridEstimator):
         checkpoint: str | os.PathLike | None = None,
         save_every: int = 20_000,
         shuffle: bool = True,
-    ) -> "AbstractPredictingEstimator":
+    ) -> Self:
         """Fit to a Parquet, CSV or Arrow file, or a folder of them, larger than memory or not.
 
         One pass surveys the table; the encoder and the starting model come from a sample of
@@ -138,12 +138,13 @@ class AbstractPredictingEstimator(AbstractHybridEstimator):
     def _codes(self, groups: ArrayLike | None, n: int) -> np.ndarray | None:
         return self.predictor_.codes(None if groups is None else column_or_1d(groups), n)
 
-    def assess(self, X: Rows, *, groups: ArrayLike | None = None) -> Rows:
-        """One pass, one table: prediction, probability or sd, log_px, strangeness, p_value, rejected.
+    def assess(self, X: Rows, *, groups: ArrayLike | None = None) -> Container:
+        """One pass, one table: what is predicted and how sure it is, and how strange each row is.
 
-        The table is of the library of `X` (pandas or polars); for arrays it is a pandas frame
-        where pandas is installed, else a NumPy record array. A group that training did not see,
-        or None, stands for one drawn from the population.
+        Columns are prediction, probability or sd, log_px, strangeness, p_value, rejected. The
+        table is of the library of `X` (pandas or polars); for arrays it is a pandas frame where
+        pandas is installed, else a NumPy record array. A group that training did not see, or None,
+        stands for one drawn from the population.
         """
         return self._table(X, None if groups is None else column_or_1d(groups))
 
@@ -163,7 +164,7 @@ class AbstractPredictingEstimator(AbstractHybridEstimator):
         random_state: Seed = None,
         *,
         temperature: float = 1.0,
-    ) -> Rows:
+    ) -> Container:
         """`n` rows like the training rows; with `y` (one value, or n of them) exactly given it.
 
         Below 1, `temperature` makes rows more typical and less varied: it multiplies the standard
@@ -172,7 +173,7 @@ class AbstractPredictingEstimator(AbstractHybridEstimator):
         check_is_fitted(self, "predictor_")
         return self.predictor_.sample(n, y, seed=seed_of(random_state), temperature=temperature)
 
-    def sample_joint(self, n: int = 1, random_state: Seed = None) -> tuple[Rows, Column]:
+    def sample_joint(self, n: int = 1, random_state: Seed = None) -> tuple[Container, Column]:
         """`n` rows and targets drawn from the joint p(x, y)."""
         check_is_fitted(self, "predictor_")
         return self.predictor_.sample_joint(n, seed=seed_of(random_state))

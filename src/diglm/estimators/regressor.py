@@ -7,7 +7,7 @@ from jaxtyping import Float
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from diglm.data.encoder import Rows
+from diglm.data.encoder import Encoded, Rows
 from diglm.estimators.common import (
     PREDICTING,
     Flow,
@@ -140,7 +140,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
         choice = head_choice(self.head, usual="student_t")
         return NumberTarget.learn(y, choice, unlabelled=self.unlabelled, weights=weights)
 
-    def _targets_of(self, y: ArrayLike, X: Rows) -> Column:
+    def _targets_of(self, y: ArrayLike, X: Rows | Encoded) -> Column:
         several = np.asarray(y)
         if several.ndim == 2 and several.shape[1] > 1:
             require_length(several, X, "y")

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from sklearn.base import clone
 
-from diglm.data.encoder import Encoded, Rows
+from diglm.data.encoder import Container, Encoded, Rows
 from diglm.estimators.common import checked_rows, seed_of
 from diglm.estimators.predicting import AbstractPredictingEstimator
 from diglm.fitting import Fitted, run_each
@@ -43,7 +43,7 @@ class Sweep:
     """
 
     models: tuple[AbstractPredictingEstimator, ...]
-    table: Rows
+    table: Container
 
     def best(self, by: str = "nll") -> AbstractPredictingEstimator:
         """The model that leads the column `by`: highest accuracy or log_px, lowest of the others.
@@ -94,10 +94,10 @@ class Sweep:
     def _names(self) -> list[str]:
         if isinstance(self.table, np.ndarray):
             return list(self.table.dtype.names or ())
-        return list(self.table.columns)  # type: ignore[union-attr]
+        return list(self.table.columns)
 
     def _column(self, name: str) -> np.ndarray:
-        return np.asarray(self.table[name], float)  # type: ignore[index]
+        return np.asarray(self.table[name], float)
 
 
 def sweep(
@@ -138,7 +138,7 @@ def sweep(
     request = estimator._request(seed_of(estimator.random_state))
     models, records = [], []
     for weight, fitted in zip(weights, run_each(source, request, weights), strict=True):
-        model = clone(estimator)
+        model = cast(AbstractPredictingEstimator, clone(estimator))
         model.set_params(generative_weight=weight)
         model._keep(fitted)
         parts = {"": _held_out(fitted)}

@@ -9,6 +9,7 @@ results/cifar10_1.json and the figures docs/images/cifar10_*.png.
 """
 
 from diglm.experiments.image_study import ImageStudy, command_line
+from diglm.fitting.recipes import Glow
 
 STUDY = ImageStudy(
     name="cifar10",
@@ -18,7 +19,8 @@ STUDY = ImageStudy(
     minutes=20,
     borrowed=9_000,
     # As for SVHN, but without a reader: of the few images, classes are not learned anyway.
-    settings={"width": (48, 64, 96), "dropout": 0.0, "augment": 1, "reader": None},
+    flow=Glow(augment=1, reader=None),
+    settings={"width": (48, 64, 96), "dropout": 0.0},
 )
 
 if __name__ == "__main__":

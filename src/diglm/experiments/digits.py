@@ -23,8 +23,8 @@ from sklearn.model_selection import train_test_split
 
 from diglm import HybridClassifier
 from diglm.experiments.digits_report import FAMILIAR, SIDE, TOP, Group, write_page
+from diglm.refusal import auroc
 from diglm.report import require_matplotlib, write_result
-from diglm.selective import auroc
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def prepare(
 
 def predictive(model: HybridRegressor, X: Any) -> Predictive:
     """p(y|x) of every row in the form in which the study scores all methods."""
-    response = model._responses(model._encode(X))
+    response = model.predictor_.response(model.predictor_.encode(X))
 
     def units(values: Any) -> np.ndarray:
         return model.y_location_ + model.y_scale_ * np.asarray(values, float)
@@ -182,7 +182,7 @@ def run(
         "log_px_train": float(np.mean(log_px[0])),
         "log_px_test": float(np.mean(log_px[1])),
         "log_px_shift": float(np.mean(log_px[1]) - np.mean(log_px[0])),
-        "refused_test": float(np.mean(model.reject_rule_.rejects(log_px[1]))),
+        "refused_test": float(np.mean(model.rejects(x_test))),
         "fit_seconds": fitted,
         "train_seconds": model.fit_seconds_,
         "waited_seconds": model.wait_seconds_,

@@ -19,6 +19,7 @@ from rich.console import Console
 from diglm import HybridClassifier, flows
 from diglm.data.image_sets import Labelled, load_images
 from diglm.experiments.image_study import in_distribution
+from diglm.fitting.recipes import GivenImages
 from diglm.report.results import write_result
 from diglm.training.devices import use_every_core
 
@@ -43,7 +44,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "batches of 128": ({}, {"batch_size": 128}),
     "batches of 32": ({}, {"batch_size": 32}),
     "no dropout of features": ({}, {"dropout": 0.0}),
-    "images not moved": ({}, {"augment": None}),
+    "images not moved": ({}, {"flow__augment": 0}),
 }
 
 
@@ -53,15 +54,11 @@ def judged(
     """One variant trained and judged."""
     flow = flows.glow(train.x.shape[1:], key=jax.random.key(SEED), **layers)
     model = HybridClassifier(
-        flow,
-        **{
-            "n_epochs": N_EPOCHS,
-            "validation_fraction": 0.05,
-            "augment": 2,
-            "random_state": SEED,
-            **options,
-        },
-    )
+        GivenImages(flow, augment=2),
+        n_epochs=N_EPOCHS,
+        validation_fraction=0.05,
+        random_state=SEED,
+    ).set_params(**options)
     since = time.process_time()
     model.fit(train.x, train.y)
     cpu_seconds = time.process_time() - since

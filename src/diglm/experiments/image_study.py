@@ -16,8 +16,9 @@ from rich.console import Console
 from diglm import HybridClassifier
 from diglm.data.image_sets import Labelled, load_images
 from diglm.experiments.image_figures import draw
+from diglm.fitting.recipes import Glow
+from diglm.refusal import auroc
 from diglm.report.results import write_result
-from diglm.selective import auroc
 from diglm.training.devices import use_every_core
 
 PACE_STEPS, PACE_EPOCHS = 200, 2  # images enough for the program that the whole set is given
@@ -36,6 +37,7 @@ class ImageStudy:
         minutes: of training, for each weight.
         borrowed: images of the test part to train on, where the training part is not to be had; the
             others are judged.
+        flow: Glow, with its own parameters.
         settings: of the classifier, where they are not its defaults.
         seed: of everything random.
     """
@@ -46,6 +48,7 @@ class ImageStudy:
     shown: float
     minutes: float
     borrowed: int = 0
+    flow: Glow = field(default_factory=Glow)
     settings: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
 
@@ -187,6 +190,7 @@ def _entropy(probabilities: np.ndarray) -> float:
 
 def _classifier(study: ImageStudy, weight: float, n_epochs: int, n_images: int) -> HybridClassifier:
     return HybridClassifier(
+        study.flow,
         generative_weight=weight,
         n_epochs=n_epochs,
         validation_fraction=min(0.2, VALIDATION_IMAGES / n_images),

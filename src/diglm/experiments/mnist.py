@@ -8,6 +8,7 @@ docs/images/mnist_*.png.
 """
 
 from diglm.experiments.image_study import ImageStudy, command_line
+from diglm.fitting.recipes import Glow
 
 STUDY = ImageStudy(
     name="mnist",
@@ -15,7 +16,7 @@ STUDY = ImageStudy(
     weights=(1.0, 0.01, 10.0, 0.0),
     shown=1.0,
     minutes=110,
-    settings={"augment": 2},
+    flow=Glow(augment=2),
 )
 
 if __name__ == "__main__":

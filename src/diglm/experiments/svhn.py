@@ -8,6 +8,7 @@ docs/images/svhn_*.png.
 """
 
 from diglm.experiments.image_study import ImageStudy, command_line
+from diglm.fitting.recipes import Glow
 
 STUDY = ImageStudy(
     name="svhn",
@@ -15,7 +16,8 @@ STUDY = ImageStudy(
     weights=(1.0, 0.1, 10.0, 0.0),
     shown=1.0,
     minutes=140,
-    settings={"width": (48, 64, 96), "dropout": 0.0, "augment": 1},
+    flow=Glow(augment=1),
+    settings={"width": (48, 64, 96), "dropout": 0.0},
 )
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from sklearn.neighbors import KernelDensity
 
 from diglm import HybridRegressor, flows
 from diglm.data.toy import toy_regression
+from diglm.heads import Bayesian
 from diglm.report import new_figure, require_matplotlib
 from diglm.report.bands import density_line, predictive_band
 from diglm.report.results import write_result
@@ -56,9 +57,7 @@ def train(config: Config, x: np.ndarray, y: np.ndarray) -> HybridRegressor:
         models.append(
             HybridRegressor(
                 flows.planar(1, n_blocks=config.n_planar, key=key),
-                head="bayesian",
-                inference="exact",
-                prior_precision=config.prior_precision,
+                head=Bayesian(config.prior_precision, inference="exact"),
                 generative_weight=config.generative_weight,
                 n_epochs=config.n_steps,
                 learning_rate=config.learning_rate,

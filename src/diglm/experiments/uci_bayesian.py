@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from diglm import HybridRegressor
 from diglm.data.downloads import Split
 from diglm.experiments import uci
+from diglm.heads import AbstractHeadChoice, Bayesian
 
 TABLES = ("boston", "concrete", "energy", "wine", "yacht")
 ROWS_FOR_KERNEL = 400  # a Gaussian process's numbers are found on so many rows, then it sees all
@@ -40,10 +41,10 @@ PUBLISHED = {
 
 
 def bayesian(
-    rows: Split, seed: int, head: str = "bayesian", inference: str = "auto"
+    rows: Split, seed: int, head: str | AbstractHeadChoice = "bayesian"
 ) -> dict[str, float]:
     """diglm with the conjugate Bayesian head, at its defaults."""
-    model = HybridRegressor(head=head, inference=inference, random_state=seed, verbose=False)
+    model = HybridRegressor(head=head, random_state=seed, verbose=False)
     model.fit(rows.x_train, rows.y_train)
     dist = model.predict_dist(rows.x_test)
     return uci.scores(rows.y_test, dist.mean, dist.log_prob(rows.y_test), *dist.interval(0.9))
@@ -56,7 +57,7 @@ def effects(rows: Split, seed: int) -> dict[str, float]:
 
 def exactly(rows: Split, seed: int) -> dict[str, float]:
     """diglm with the conjugate Bayesian head, every step along the evidence of all rows."""
-    return bayesian(rows, seed, inference="exact")
+    return bayesian(rows, seed, Bayesian(inference="exact"))
 
 
 def ridge(rows: Split, seed: int) -> dict[str, float]:

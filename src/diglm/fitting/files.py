@@ -6,10 +6,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from diglm.data.chunks import AbstractPlan
 from diglm.data.encoder import AbstractEncoder, Rows
 from diglm.data.files.dealing import deal
 from diglm.data.files.formats import BLOCK_ROWS, pa
@@ -122,7 +123,9 @@ class FileSource(AbstractSource):
             shards = own_shards(plan.n_shards, layout.n_processes, layout.process)
             plan = deal(plan, self.columns, shards=shards, folder=self._room / "shuffled")
         read = partial(read_chunks, plan, make, columns=self.columns)
-        return ChunkedTrainer(Plan(plan, read), train, save_every=self.save_every)
+        return ChunkedTrainer(
+            Plan(cast(AbstractPlan, plan), read), train, save_every=self.save_every
+        )
 
     def described(self, train: Batch, held_out: Batch, settings: Settings) -> dict[str, object]:
         batch_size = self._batch_size(settings)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from diglm.compiling import jit_once
@@ -205,7 +206,7 @@ def _at_marginal(
     ys, weights = padded(
         (np.asarray(train.y)[known], np.asarray(train.weight)[known]), bucket(len(known))
     )
-    return _start_head(head, ys, weights)
+    return _start_head(head, jnp.asarray(ys), jnp.asarray(weights))
 
 
 @jit_once

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from jaxtyping import Array
 
 from diglm.data.chunks import ArrayPlan
 from diglm.data.encoder import AbstractEncoder, Rows
@@ -141,7 +142,7 @@ class MemorySource(AbstractSource):
         }
 
 
-def fingerprint(columns: Iterable[np.ndarray]) -> str:
+def fingerprint(columns: Iterable[np.ndarray | Array]) -> str:
     """A hash of arrays: of their values, shapes and types."""
     total = hashlib.sha256()
     for column in columns:

@@ -90,7 +90,9 @@ class Features(NamedTuple):
 
     def take(self, rows: Int[np.ndarray, " some"] | Bool[np.ndarray, " rows"]) -> "Features":
         """Some of the rows."""
-        return Features(*(None if column is None else column[rows] for column in self))
+        z, y, weight, design, codes = self
+        extra = (None if column is None else column[rows] for column in (design, codes))
+        return Features(z[rows], y[rows], weight[rows], *extra)
 
     def known(self) -> "Features":
         """The rows that have a target and count."""
@@ -98,11 +100,13 @@ class Features(NamedTuple):
 
     def plus(self, other: "Features") -> "Features":
         """The rows of both."""
+        first, second = self[:3], other[:3]
+        z, y, weight = (np.concatenate(pair) for pair in zip(first, second, strict=True))
+        if self.design is None or other.design is None:
+            return Features(z, y, weight)
+        codes = [part.codes for part in (self, other) if part.codes is not None]
         return Features(
-            *(
-                None if mine is None or theirs is None else np.concatenate([mine, theirs])
-                for mine, theirs in zip(self, other, strict=True)
-            )
+            z, y, weight, np.concatenate([self.design, other.design]), np.concatenate(codes)
         )
 
 

@@ -42,14 +42,11 @@ def best_factor(head: Calibrated, held_out: Features) -> Array | None:
     return _best_calibration(head, *padded_rows(rows))
 
 
-def padded_rows(rows: Features) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def padded_rows(rows: Features) -> tuple[Array, Array, Array]:
     """Features, targets and weights, padded: tables of similar size share a program."""
     z, y, weight = padded((rows.z, rows.y, rows.weight), bucket(len(rows.weight)))
-    return z.astype(_real()), y, weight.astype(_real())
-
-
-def _real() -> np.dtype:
-    return np.dtype(jnp.result_type(float))
+    real = jnp.result_type(float)
+    return jnp.asarray(z, real), jnp.asarray(y), jnp.asarray(weight, real)
 
 
 @jit_once

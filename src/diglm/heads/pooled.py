@@ -63,7 +63,9 @@ class Pooled(AbstractResponse):
         return shares.reshape(shares.shape + (1,) * (like.ndim - shares.ndim))
 
 
-def pool(responses: AbstractResponse, log_shares: Float[Array, " parts *batch"]) -> AbstractResponse:
+def pool(
+    responses: AbstractResponse, log_shares: Float[Array, " parts *batch"]
+) -> AbstractResponse:
     """The average of responses that are stacked along a first axis."""
     same_kind = responses.averaged(log_shares)
     return Pooled(responses, log_shares) if same_kind is None else same_kind

@@ -104,7 +104,7 @@ class JointObjective(eqx.Module):
         emphasis: Scalar | float = 1.0,
     ) -> Terms:
         """The weighted means that make up the objective, from outputs already computed."""
-        weights = batch.weight
+        weights = cast(Array, batch.weight)
         if self.density_only:
             mean_px = weighted_mean(log_px, weights, weights)
             nothing = jnp.zeros_like(mean_px)

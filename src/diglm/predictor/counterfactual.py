@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from diglm.data.encoder import Encoded, Rows
+from diglm.data.encoder import Container, Encoded
 from diglm.parameters import Real, check_real
 from diglm.predictor.predictor import Predictor
 from diglm.targets.base import Column, one_a_row
@@ -31,7 +31,7 @@ class Counterfactual:
         distance: how far the features moved; zero where the answer was the one asked for already.
     """
 
-    x: Rows
+    x: Container
     z: Float[np.ndarray, "rows dim"]
     log_px: Float[np.ndarray, " rows"]
     rejected: Bool[np.ndarray, " rows"]

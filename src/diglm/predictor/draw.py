@@ -76,7 +76,7 @@ def _conditioned(
 def _propose(head: AbstractHead, y: Array, base: AbstractBase, n: int, key: Key):
     key_z, key_u = jax.random.split(key)
     z = base.sample(key_z, n).reshape(n, -1)
-    log_keep = jax.vmap(lambda row: head(row).log_prob(y))(z) - head.log_prob_bound(y)
+    log_keep = jax.vmap(lambda row: head(row).log_prob(y))(z) - cast(Array, head.log_prob_bound(y))
     return z, jnp.log(jax.random.uniform(key_u, (n,))) < log_keep
 
 

@@ -31,8 +31,8 @@ _COMPILED: set[tuple] = set()
 class Look(NamedTuple):
     """What is known of rows: features, log p(x) in encoded units, p(y|x); None if not asked."""
 
-    z: Array | None
-    log_px: Array | None
+    z: Array | np.ndarray | None
+    log_px: Array | np.ndarray | None
     response: AbstractResponse | None
 
 

@@ -91,8 +91,11 @@ def score_rows(
                 codes = predictor.codes(column_of(block, columns.groups), block.num_rows)
             yield block.select(list(columns.kept)), encoded, codes
 
-    types = {name: pa.from_numpy_dtype(kind) if kind.kind != "U" else pa.string()
-             for name, kind in predictor.target.column_types.items() if kind.kind != "O"}  # fmt: skip
+    types = {
+        name: pa.string() if kind.kind == "U" else pa.from_numpy_dtype(kind)
+        for name, kind in predictor.target.column_types.items()
+        if kind.kind != "O"
+    }
     for kept, encoded, codes in _ahead(prepared()):
         numbers = np.arange(start, start + len(encoded), dtype=np.int64)
         start += len(encoded)

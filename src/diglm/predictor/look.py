@@ -154,11 +154,12 @@ def rows_with_gaps(values: np.ndarray) -> Bool[np.ndarray, " rows"]:
     """Which rows lack a value."""
     if values.dtype.kind != "f":
         return np.zeros(len(values), bool)
-    return np.isnan(values).any(axis=tuple(range(1, values.ndim)))
+    return np.asarray(np.isnan(values).any(axis=tuple(range(1, values.ndim))))
 
 
-def _flat(z: np.ndarray) -> np.ndarray:
-    return z.reshape(len(z), math.prod(z.shape[1:]))
+def _flat(z: np.ndarray | jax.Array | None) -> np.ndarray:
+    rows = np.asarray(z)
+    return rows.reshape(len(rows), math.prod(rows.shape[1:]))
 
 
 def _as_numpy(response: AbstractResponse) -> AbstractResponse:
@@ -166,4 +167,4 @@ def _as_numpy(response: AbstractResponse) -> AbstractResponse:
 
 
 def _shape(encoder: AbstractEncoder) -> int | tuple[int, ...]:
-    return encoder.shape if len(encoder.shape) > 1 else encoder.shape[0]
+    return encoder.shape if len(encoder.shape) > 1 else encoder.dim

@@ -1,9 +1,9 @@
 """Model files: one safetensors file whose header carries a JSON description. No code is stored.
 
 A model is described by the names of diglm's own classes (modules, dataclasses and named tuples)
-and their fields; arrays lie in the safetensors part. Loading looks class names up among diglm's modules and fills in fields, so a
-hostile file can at worst be refused. Writing goes to a temporary file that replaces the old one
-only when complete.
+and their fields; arrays lie in the safetensors part. Loading looks class names up among diglm's
+own and fills in fields, so a hostile file can at worst be refused. Writing goes to a temporary
+file that replaces the old one only when complete.
 """
 
 import dataclasses

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from diglm.data.encoder import AbstractEncoder, Encoded, Rows
+from diglm.data.encoder import AbstractEncoder, Container, Encoded, Rows
 from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 from diglm.parameters import Real, check_real, check_whole
@@ -96,7 +96,7 @@ class Predictor:
 
     # ------------------------------------------------------------------ the way back
 
-    def invert(self, zs: Float[np.ndarray, "rows dim"]) -> Rows:
+    def invert(self, zs: Float[np.ndarray, "rows dim"]) -> Container:
         """Rows with these features, in the container and units of the rows of fit."""
         zs = np.asarray(zs, float)
         if zs.ndim != 2 or zs.shape[1] != self.encoder.dim:
@@ -109,7 +109,7 @@ class Predictor:
         points = evaluate.evaluate(evaluate.invert, self.model, zs, np.zeros(0))
         return self.encoder.decode(np.asarray(points, float))
 
-    def sample(self, n: int, y: object, *, seed: int, temperature: float = 1.0) -> Rows:
+    def sample(self, n: int, y: object, *, seed: int, temperature: float = 1.0) -> Container:
         """`n` rows like those of fit; with `y` (one value, or n of them) exactly given it."""
         n = check_whole("n", n)
         heat = check_real("temperature", temperature, Real(0.0, open_low=True))
@@ -121,7 +121,7 @@ class Predictor:
         real = wanted if wanted.dtype.kind in "iu" else wanted.astype(jnp.result_type(float))
         return self.invert(draw.features_given(model, jnp.asarray(real), key=key))
 
-    def sample_joint(self, n: int, *, seed: int) -> tuple[Rows, Column]:
+    def sample_joint(self, n: int, *, seed: int) -> tuple[Container, Column]:
         """`n` rows and targets drawn from the joint p(x, y)."""
         key_z, key_y = jax.random.split(jax.random.key(seed))
         zs = self.model.flow.base.sample(key_z, check_whole("n", n))

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, UInt
+from jaxtyping import Array, Int, UInt
 
 
 class Seen(NamedTuple):
@@ -31,13 +31,13 @@ class Seen(NamedTuple):
         return Seen(marks[counts > 0], counts[counts > 0])
 
 
-def mark_rows(*columns: np.ndarray) -> UInt[np.ndarray, " rows"]:
+def mark_rows(*columns: np.ndarray | Array) -> UInt[np.ndarray, " rows"]:
     """A mark of 64 bits a row: equal rows have equal marks, others all but never."""
     if len(columns[0]) == 0:
         return np.zeros(0, np.uint64)
     with np.errstate(over="ignore"):
         total = np.zeros(len(columns[0]), np.uint64)
-        for column in columns:
+        for column in map(np.asarray, columns):
             bits = np.ascontiguousarray(column.reshape(len(total), -1) + 0.0, float).view(np.uint64)
             for part in bits.T:  # -0.0 became 0.0 by the sum; the mixing is splitmix64's
                 total = (total ^ part) + np.uint64(0x9E3779B97F4A7C15)

@@ -56,7 +56,7 @@ class Ranks:
         return (1 + as_strange) / (1 + len(self))
 
     def limits(self, rank: int) -> tuple[float, float]:
-        """Beyond which strangeness a row, or one that is alone, has fewer than `rank` as strange."""
+        """Strangeness beyond which a row, or one alone, has fewer than `rank` as strange."""
         rest = rank - len(self.alone)
         usual = self.usual[-rest] if 1 <= rest <= len(self.usual) else math.inf
         alone = -math.inf if rest >= 1 else self.alone[-rank]

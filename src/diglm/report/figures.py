@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from diglm.selective import risk_coverage
+from diglm.refusal import risk_coverage
 
 Axes = Any  # matplotlib.axes.Axes, which may not be installed
 DARK, LIGHT, WARM, GREY = "#1f4e79", "#9cc3e6", "#d9622b", "#666666"

@@ -140,7 +140,11 @@ class NumberTarget(AbstractTarget):
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
     ) -> float:
         errors = np.square(self.distribution(response).mean - _numbers(y, self.n_targets > 1))
-        return float(np.sqrt(np.average(errors.reshape(len(y), self.n_targets).mean(axis=1), weights=weights)))
+        return float(
+            np.sqrt(
+                np.average(errors.reshape(len(y), self.n_targets).mean(axis=1), weights=weights)
+            )
+        )
 
     def in_user_terms(self, drawn: np.ndarray) -> Column:
         return self.location + self.scale * np.asarray(drawn, float)

@@ -17,7 +17,8 @@ from diglm.objectives.two_passes import Chunks, in_chunks, two_passes
 from diglm.training.loop import FitResult, epoch_record, validation_offsets
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import State, advance, restore, validation_terms
+from diglm.training.state import State, advance, restore
+from diglm.training.step import validation_terms
 from diglm.types import Batch, bucket, pad
 
 CHUNK = 8192

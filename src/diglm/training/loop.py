@@ -14,7 +14,8 @@ from diglm.completion import fixed_offsets
 from diglm.objectives.joint import JointObjective, Terms
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, restore, run_epoch, shares_of
+from diglm.training.state import State, restore, shares_of
+from diglm.training.step import Shared, run_epoch
 from diglm.types import Batch, Key, bucket, pad
 
 VALIDATION_OFFSETS = 2  # enough to rank epochs; scoring uses more

@@ -24,7 +24,8 @@ from diglm.training.loop import (
 )
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, Sums, end_epoch, run_chunk, shares_of
+from diglm.training.state import State, shares_of
+from diglm.training.step import Shared, Sums, end_epoch, run_chunk
 from diglm.types import Batch, Key, bucket, pad
 
 

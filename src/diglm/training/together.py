@@ -32,7 +32,8 @@ from diglm.training.loop import (
 )
 from diglm.training.progress import Progress, Record
 from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, _end_epoch, restore, shares_of, take_steps
+from diglm.training.state import State, restore, shares_of
+from diglm.training.step import Shared, _end_epoch, take_steps
 from diglm.types import Batch, Key, bucket, pad
 
 

@@ -58,7 +58,7 @@ def survey(
         seed: Whole number, not negative.
         progress: Called with the rows done and all rows after each row group.
     """
-    names = list(dict.fromkeys([*columns, *([] if target is None else [target])]))
+    names: list[str] = list(dict.fromkeys([*columns, *([] if target is None else [target])]))
     table.require(names)
     n_rows = table.n_rows
     if not 0 <= n_held_out < n_rows or n_sample < 1:

@@ -50,9 +50,9 @@ def recipe_of(flow: str | AbstractRecipe | AbstractBijection, layout: str) -> Ab
     if recipe.layout != layout:
         fitting = [name for name, kind in RECIPES.items() if kind().layout == layout]
         raise ValueError(
-            f"flow={flow!r} is for rows of layout {recipe.layout!r}, and these have {layout!r}: use "
-            f"{' or '.join(map(repr, fitting))} or a bijection. To treat each pixel of an image as a "
-            "column, give X.reshape(len(X), -1)."
+            f"flow={flow!r} is for rows of layout {recipe.layout!r}, and these have {layout!r}: "
+            f"use {' or '.join(map(repr, fitting))} or a bijection. To treat each pixel of an "
+            "image as a column, give X.reshape(len(X), -1)."
         )
     recipe.check()
     return recipe

@@ -28,7 +28,7 @@ from diglm.heads.bayesian.regression import (
 from diglm.heads.calibration import FEWEST_TO_CALIBRATE
 from diglm.heads.families.gaussian import real_start
 from diglm.heads.responses import Gaussian
-from diglm.types import Buffer, Scalar, clamp
+from diglm.types import Buffer, Scalar, clamp, is_buffer
 
 STARTING_RATIO = 1e-2  # variance of a per-observation effect, in units of the noise
 
@@ -87,9 +87,8 @@ class ConjugateHead(AbstractBayesianHead):
         self.mean = jnp.zeros((dim + 1, n_targets))
         self.factor = Buffer(jnp.zeros((n_targets, dim + 1, dim + 1)) + jnp.eye(dim + 1)[None])
         each = jnp.zeros(n_targets)
-        self.log_noise = (
-            each if noise is None else Buffer(each + 2 * jnp.log(jnp.asarray(noise, real)))
-        )
+        given = None if noise is None else Buffer(each + 2 * jnp.log(jnp.asarray(noise, real)))
+        self.log_noise = each if given is None else given
         self.log_precision = each if precision is None else Buffer(each + math.log(precision))
         ratios = jnp.full(dim if effects else 0, math.log(STARTING_RATIO), real)
         self.log_ratios = ratios if effects else Buffer(ratios)
@@ -182,8 +181,6 @@ class ConjugateHead(AbstractBayesianHead):
         """The linear predictor at which the mean is `mean`: itself."""
         return jnp.asarray(mean, self.weight.dtype)
 
-    # ------------------------------------------------------------------ copies
-
     def start(self, ys: Array, weights: Array) -> "ConjugateHead":
         dtype = self.weight.dtype
         columns = ys.astype(dtype).reshape(len(ys), -1)
@@ -219,7 +216,7 @@ class ConjugateHead(AbstractBayesianHead):
         known = self.statistics(zs, ys, weights)
         return self.at(known, self.levels(known))
 
-    def levels(self, known: Statistics, reference: Statistics | None = None) -> list[Levels]:
+    def levels(self, known: Statistics) -> list[Levels]:
         """Noise and precision of each target by the evidence; those that were given stay."""
         noise, precision = np.asarray(self.noise, float), np.asarray(self.precision, float)
         keep_noise = isinstance(self.log_noise, Buffer)
@@ -231,7 +228,6 @@ class ConjugateHead(AbstractBayesianHead):
                 noise=float(noise[t]) if keep_noise else None,
                 precision=float(precision[t]) if keep_precision else None,
                 start=Levels(float(noise[t]), float(precision[t])),
-                reference=reference,
             )
             for t in range(self.n_targets)
         ]
@@ -257,33 +253,22 @@ class ConjugateHead(AbstractBayesianHead):
 
     def frozen(self) -> "ConjugateHead":
         """A copy whose posterior mean is a buffer: set in closed form, not trained."""
-        mean = self.mean if isinstance(self.mean, Buffer) else Buffer(self.mean)
-        return eqx.tree_at(
-            lambda h: h.mean, self, mean, is_leaf=lambda node: isinstance(node, Buffer)
-        )
+        return self._with_mean(Buffer(value_of(self.mean)))
 
     def thawed(self) -> "ConjugateHead":
         """A copy whose posterior mean is trained, as minibatches need it."""
-        return eqx.tree_at(
-            lambda h: h.mean,
-            self,
-            value_of(self.mean),
-            is_leaf=lambda node: isinstance(node, Buffer),
-        )
+        return self._with_mean(value_of(self.mean))
+
+    def _with_mean(self, mean: Array | Buffer) -> "ConjugateHead":
+        return eqx.tree_at(lambda h: h.mean, self, mean, is_leaf=is_buffer)
 
     def calibrated(self, factor: ArrayLike) -> "ConjugateHead":
         """A copy whose noise is wider by `factor`; the posterior stays until the next `at`."""
         by = 2 * jnp.log(jnp.asarray(factor, self.weight.dtype))
-        head = eqx.tree_at(
-            lambda h: (h.noise_low.value, h.noise_high.value),
-            self,
-            (self.noise_low.value + by, self.noise_high.value + by),
-        )
+        head = self._between(self.noise_low.value + by, self.noise_high.value + by)
         if isinstance(head.log_noise, Buffer):
             return eqx.tree_at(lambda h: h.log_noise.value, head, head.log_noise.value + by)
         return eqx.tree_at(lambda h: h.log_noise, head, head.log_noise + by)
-
-    # ------------------------------------------------------------------ after training
 
     def settle(self, train: Features, held_out: Features, *, exact: bool) -> Settled:
         """The posterior of all labelled rows, those held out included.
@@ -293,8 +278,8 @@ class ConjugateHead(AbstractBayesianHead):
         fitted: all rows are as good as held out, and the evidence alone decides.
         """
         head = self.thawed()
-        first, second = (head.statistics(*rows[:3]) for rows in (train, held_out))
-        everything = first.plus(second)
+        first = head.statistics(*train[:3])
+        everything = first.plus(head.statistics(*held_out[:3]))
         if exact or np.sum(held_out.weight > 0) < FEWEST_TO_CALIBRATE:
             levels = head.levels(everything)
         else:
@@ -308,8 +293,7 @@ class ConjugateHead(AbstractBayesianHead):
         logs = np.log([level.noise for level in levels])
         low = np.minimum(np.asarray(self.noise_low.value), logs)
         high = np.maximum(np.asarray(self.noise_high.value), logs)
-        return eqx.tree_at(
-            lambda h: (h.noise_low.value, h.noise_high.value),
-            self,
-            tuple(jnp.asarray(bound, self.weight.dtype) for bound in (low, high)),
-        )
+        return self._between(*(jnp.asarray(bound, self.weight.dtype) for bound in (low, high)))
+
+    def _between(self, low: Array, high: Array) -> "ConjugateHead":
+        return eqx.tree_at(lambda h: (h.noise_low.value, h.noise_high.value), self, (low, high))

@@ -1,6 +1,6 @@
 """A head with random effects of groups, around the one that training knows."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,8 +21,9 @@ WIDENINGS = np.exp(np.linspace(-1.2, 1.2, 61))
 class MixedHead(AbstractHead):
     r"""$\eta = \beta^T (z, 1) + u^T a_g$ with $a_g \sim N(0, \Sigma)$.
 
-    How they are found: `diglm.heads.bayesian.effects`. Training, samples and counterfactuals are about a group drawn from the population, for which
-    `inner` answers; `of_groups` answers for rows of groups that are known.
+    How they are found is said in `diglm.heads.bayesian.effects`. Training, samples and
+    counterfactuals are about a group drawn from the population, for which `inner` answers;
+    `of_groups` answers for rows of groups that are known.
 
     Args:
         inner: a Bayesian head without groups.
@@ -105,8 +106,8 @@ class MixedHead(AbstractHead):
         """What was learned of the groups."""
         if self.found is None:
             raise ValueError("The effects of groups are known after a fit, not before.")
-        *arrays, noise, likelihood = (np.asarray(part.value, float) for part in self.found)
-        return MixedEffects(*arrays, float(noise), float(likelihood))
+        found = MixedEffects(*(np.asarray(part.value, float) for part in self.found))  # type: ignore
+        return found._replace(noise=float(found.noise), log_likelihood=float(found.log_likelihood))
 
     def explained(self, train: Features, rows: Features) -> Float[np.ndarray, " rows"] | None:
         """Expected effects: the first round of expectation maximisation.
@@ -120,7 +121,7 @@ class MixedHead(AbstractHead):
 
     def settle(self, train: Features, held_out: Features, *, exact: bool) -> Settled:
         """Effects of all rows; how far to trust them is judged by the held-out rows."""
-        inner = self.inner.settle(train, held_out, exact=exact).head
+        inner = cast(AbstractBayesianHead, self.inner.settle(train, held_out, exact=exact).head)
         rows = train.plus(held_out)
         widening, judged = 1.0, held_out.known()
         if not exact and len(judged.weight) >= FEWEST_TO_CALIBRATE and self.kind != "poisson":

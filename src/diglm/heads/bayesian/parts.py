@@ -43,9 +43,11 @@ def with_one(z: Float[Array, " dim"]) -> Float[Array, " p"]:
 def normal_response(
     loc: Float[Array, " targets"], variance: Float[Array, " targets"]
 ) -> Gaussian | Gaussians:
+    """A normal response, or several for several targets."""
     scale = jnp.sqrt(variance)
     return Gaussian(loc[0], scale[0]) if len(loc) == 1 else Gaussians(loc, scale)
 
 
 def value_of(number: Array | Buffer) -> Array:
+    """The array, be it trained or not."""
     return number.value if isinstance(number, Buffer) else number
