@@ -125,9 +125,9 @@ AUTO = OneOf("auto")
 
 
 def check_parameters(values: Mapping[str, object], table: Constraints) -> None:
-    """Raise for the first value that none of its constraints allows."""
+    """Raise for the first value that none of its constraints allows; without any it may be all."""
     for name, value in values.items():
-        allowed = table[name]
+        allowed = table.get(name, [Anything()])
         if not any(constraint.allows(value) for constraint in allowed):
             raise ValueError(f"{name} must be {' or '.join(map(str, allowed))}; got {value!r}.")
 

@@ -54,7 +54,7 @@ class method_and_parameter:
 
 
 NETWORK: Constraints = {
-    "flow": [Anything()],  # the recipes know, once they see what the rows are like
+    "flow": [Like((str, AbstractRecipe, AbstractBijection), "a name, a recipe or a bijection")],
     "n_blocks": [AUTO, Whole(), ListOf(Whole())],
     "width": [AUTO, Whole(), ListOf(Whole())],
     "depth": [AUTO, Whole()],

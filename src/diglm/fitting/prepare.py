@@ -18,7 +18,7 @@ from diglm.fitting.trainers import Begun
 from diglm.heads import AbstractHead, Features
 from diglm.hybrid import Hybrid
 from diglm.objectives import JointObjective
-from diglm.predictor.look import Groups, Viewer
+from diglm.predictor.look import Groups, Viewer, at_centres
 from diglm.targets import AbstractTarget, Labels
 from diglm.targets.base import Column
 from diglm.types import Batch, bucket, padded, partition
@@ -77,7 +77,7 @@ class Prepared:
     def encode(self, X: Rows, y: Column, weights: np.ndarray) -> Batch:
         """Further rows as a batch."""
         encoded = self.encoder.encode(X, owner=self.request.owner)
-        return self.target.read(y).batch(filled(self.encoder, encoded), weights)
+        return self.target.read(y).batch(at_centres(self.encoder, encoded.values), weights)
 
     def features(self, viewer: Viewer, part: np.ndarray) -> Features:
         """Some of the rows as the head sees them, with the targets that people gave."""
@@ -99,7 +99,7 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
     )
     encoder = _encoder(source, rows, target, labels, split)
     encoded = encoder.encode(rows.X, owner=request.owner)
-    batch = labels.batch(filled(encoder, encoded), rows.weights)
+    batch = labels.batch(at_centres(encoder, encoded.values), rows.weights)
     train, held_out = (Batch(*(column[part] for column in batch)) for part in split)
     groups, codes = _groups(rows, target, encoder)
     recipe = recipe_of(request.flow, encoder.layout)
@@ -130,11 +130,6 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
         request, rows, target, encoder, encoded, split, train, expected, groups, codes,
         recipe, sizes, begun,
     )  # fmt: skip
-
-
-def filled(encoder: AbstractEncoder, encoded: Encoded) -> np.ndarray:
-    """Values for training: what no training row prepared for stands at its expectation."""
-    return encoder.complete(encoded.values, np.full(encoded.values.shape, 0.5))[0]
 
 
 def lambda_of(request: Request) -> float | None:

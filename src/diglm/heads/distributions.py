@@ -28,16 +28,16 @@ class Mixture:
     def var(self) -> np.ndarray:
         return self.std() ** 2
 
-    def logpdf(self, y: np.ndarray) -> np.ndarray:
+    def logpdf(self, y: np.ndarray | float) -> np.ndarray:
         return self._log(self.parts.logpdf(y))
 
-    def logpmf(self, y: np.ndarray) -> np.ndarray:
+    def logpmf(self, y: np.ndarray | float) -> np.ndarray:
         return self._log(self.parts.logpmf(y))
 
-    def cdf(self, y: np.ndarray) -> np.ndarray:
+    def cdf(self, y: np.ndarray | float) -> np.ndarray:
         return np.sum(self.shares * self.parts.cdf(y), axis=0)
 
-    def ppf(self, q: np.ndarray) -> np.ndarray:
+    def ppf(self, q: np.ndarray | float) -> np.ndarray:
         """By bisection between the least and the greatest of the parts' quantiles."""
         ends = self.parts.ppf(np.clip(q, 0.0, 1.0))
         alone = np.max(self.shares, axis=0) == 1  # a single part has its quantile in closed form

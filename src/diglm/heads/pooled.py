@@ -82,7 +82,7 @@ def replace_rows(
         responses = _single(responses, len(others.log_shares))
     rows = (slice(None), places) if isinstance(others, Pooled) else places
 
-    def put(whole: np.ndarray, some: np.ndarray) -> np.ndarray:
+    def put(whole: np.ndarray | Array, some: np.ndarray | Array) -> np.ndarray:
         whole = np.array(whole)
         whole[rows] = some
         return whole

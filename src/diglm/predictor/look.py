@@ -71,10 +71,7 @@ class Viewer:
         """The part of a look that is asked for; log p(x) is in the user's units."""
         values = encoded.values
         gaps = rows_with_gaps(values)
-        centred = values
-        if np.any(gaps):
-            centred = self.encoder.complete(values, np.full(values.shape, 0.5))[0]
-        seen = self._at_centres(centred, codes, part)
+        seen = self._at_centres(at_centres(self.encoder, values), codes, part)
         if np.any(gaps):
             seen = self._with_gaps(seen, values, gaps, codes)
         log_px = seen.log_px
@@ -84,8 +81,7 @@ class Viewer:
 
     def features(self, encoded: Encoded) -> np.ndarray:
         """Features at the centres of cells, what is missing at its expectation; flat."""
-        values = encoded.values
-        return self.features_of_values(self.encoder.complete(values, np.full(values.shape, 0.5))[0])
+        return self.features_of_values(at_centres(self.encoder, encoded.values))
 
     def features_of_values(self, values: np.ndarray) -> np.ndarray:
         """Features of rows in which what no training row prepared for is filled in."""
@@ -148,6 +144,13 @@ class Viewer:
         stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *responses)
         shares = jnp.asarray(weights - total, jnp.result_type(float))
         return total - np.log(GAP_DRAWS), _as_numpy(pool(stacked, shares))
+
+
+def at_centres(encoder: AbstractEncoder, values: np.ndarray) -> np.ndarray:
+    """Values in which what no training row prepared for stands at its expectation."""
+    if not np.any(rows_with_gaps(values)):
+        return values
+    return encoder.complete(values, np.full(values.shape, 0.5))[0]
 
 
 def rows_with_gaps(values: np.ndarray) -> Bool[np.ndarray, " rows"]:

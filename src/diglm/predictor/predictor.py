@@ -109,14 +109,14 @@ class Predictor:
         points = evaluate.evaluate(evaluate.invert, self.model, zs, np.zeros(0))
         return self.encoder.decode(np.asarray(points, float))
 
-    def sample(self, n: int, y: object, *, seed: int, temperature: float = 1.0) -> Container:
+    def sample(self, n: object, y: object, *, seed: int, temperature: float = 1.0) -> Container:
         """`n` rows like those of fit; with `y` (one value, or n of them) exactly given it."""
-        n = check_whole("n", n)
+        n_rows = check_whole("n", n)
         heat = check_real("temperature", temperature, Real(0.0, open_low=True))
         base, key = self.model.flow.base.cooled(heat), jax.random.key(seed)
         if y is None:
-            return self.invert(np.asarray(base.sample(key, n)))
-        wanted = self.target.in_head_terms(one_a_row(y, n, "y"))
+            return self.invert(np.asarray(base.sample(key, n_rows)))
+        wanted = self.target.in_head_terms(one_a_row(y, n_rows, "y"))
         model = eqx.tree_at(lambda m: m.flow.base, self.model, base)
         real = wanted if wanted.dtype.kind in "iu" else wanted.astype(jnp.result_type(float))
         return self.invert(draw.features_given(model, jnp.asarray(real), key=key))

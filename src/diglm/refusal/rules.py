@@ -158,7 +158,7 @@ RULES: Registry[Callable[[], AbstractRule]] = Registry(
 )
 
 
-def rule_of(reject: float | str | AbstractRule | None) -> AbstractRule:
+def rule_of(reject: object) -> AbstractRule:
     """The rule that `reject` stands for: a rate, a name, an object, or None for never."""
     if reject is None:
         return Never()

@@ -55,7 +55,7 @@ class PredictiveDistribution:
             return self._frozen.ppf(q)
         return np.stack([self._frozen.ppf(level) for level in q.ravel()], axis=-1)
 
-    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+    def interval(self, level: float | int = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of the central interval that holds y with probability `level`."""
         if not OPEN_UNIT.allows(level):
             percent = " Write 95 % as 0.95." if np.ndim(level) == 0 and level >= 1 else ""

@@ -103,7 +103,7 @@ def _in_memory(rows: Batch) -> Chunks:
 
 @eqx.filter_jit
 def _judged(
-    model: Hybrid, objective: JointObjective, rows: Batch, offsets: Float[Array, "n dim"] | None
+    model: Hybrid, objective: JointObjective, rows: Batch, offsets: Float[Array, "n ..."] | None
 ) -> Terms:
     return validation_terms(model, objective, rows, offsets)
 
