@@ -23,7 +23,7 @@ from diglm.predictor import Predictor, save_predictor
 from diglm.predictor.draw import great_circle
 from diglm.predictor.frames import is_frame, table_like
 from diglm.predictor.scoring import score_file
-from diglm.refusal import AbstractRule, rule_of, score_of
+from diglm.refusal import AbstractRule, Known, rule_of, score_of
 from diglm.targets import AbstractTarget
 
 RECORDED = ("history_", "stopped_", "skipped_steps_", "fit_seconds_", "wait_seconds_", "n_epochs_")
@@ -165,7 +165,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         unit, estimated from 8 fixed places in the cell. What is missing is integrated out. A
         category that training never saw costs the log of the rate at which such ones turn up.
         """
-        return self.predictor_.log_px(self._encode(X))
+        return self._fitted.log_px(self._encode(X))
 
     @property
     def threshold_(self) -> float:
@@ -174,21 +174,21 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def strangeness(self, X: Rows) -> Float[np.ndarray, " rows"]:
         """What refusals are judged by; the higher, the stranger."""
-        return self.predictor_.refusal.strangeness(self.predictor_.known(self._encode(X)))
+        return self._fitted.refusal.strangeness(self._known(X))
 
     def rejects(self, X: Rows) -> Bool[np.ndarray, " rows"]:
         """Whether each row is refused: too strange, or alone in showing something never seen."""
-        return self.predictor_.refusal.rejects(self.predictor_.known(self._encode(X)))
+        return self._fitted.refusal.rejects(self._known(X))
 
     def p_value(self, X: Rows) -> Float[np.ndarray, " rows"]:
         """Conformal p-value of each row: the share of held-out rows at least as strange."""
-        return self.predictor_.refusal.p_value(self.predictor_.known(self._encode(X)))
+        return self._fitted.refusal.p_value(self._known(X))
 
     # ------------------------------------------------------------------ features and samples
 
     def transform(self, X: Rows) -> Float[np.ndarray, "rows dim"]:
         """Features z = f(x)."""
-        return self.predictor_.features(self._encode(X))
+        return self._fitted.features(self._encode(X)).astype(float)
 
     @property
     def _n_features_out(self) -> int:
@@ -196,8 +196,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def inverse_transform(self, Z: np.ndarray) -> Container:
         """Rows with features `Z`, in the container and units of the training table."""
-        check_is_fitted(self, "predictor_")
-        return self.predictor_.invert(np.asarray(Z, float))
+        return self._fitted.invert(np.asarray(Z, float))
 
     def interpolate(self, a: Rows, b: Rows, steps: int = 8) -> Container:
         """`steps` rows from row `a` to row `b`, along a great circle of feature space.
@@ -233,9 +232,8 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             engine: "local", or "ray" for Ray Data with one model per worker.
             n_workers: workers of Ray; None for one a core.
         """
-        check_is_fitted(self, "predictor_")
         return score_file(
-            self.predictor_,
+            self._fitted,
             path,
             out,
             keep=keep,
@@ -247,19 +245,27 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to `path` (safetensors with a JSON header), replacing it atomically."""
-        check_is_fitted(self, "predictor_")
+        predictor = self._fitted
         about = {
             "estimator": type(self).__name__,
             "parameters": self.get_params(deep=False),
             "record": {name: getattr(self, name) for name in RECORDED},
         }
-        save_predictor(self.predictor_, path, about)
+        save_predictor(predictor, path, about)
 
     # ------------------------------------------------------------------ shared steps
 
-    def _encode(self, X: Rows) -> Encoded:
+    @property
+    def _fitted(self) -> Predictor:
+        """The predictor, or scikit-learn's error where there is none yet."""
         check_is_fitted(self, "predictor_")
-        return self.predictor_.encode(X, extra=self.extra)
+        return self.predictor_
+
+    def _encode(self, X: Rows) -> Encoded:
+        return self._fitted.encode(X, extra=self.extra)
+
+    def _known(self, X: Rows) -> Known:
+        return self._fitted.known(self._encode(X))
 
     def _table(self, X: Rows, groups: np.ndarray | None) -> Container:
         """One table of all answers, of the library of `X`."""

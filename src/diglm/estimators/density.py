@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from diglm.data.encoder import Container, Rows
 from diglm.estimators.base import AbstractHybridEstimator
@@ -28,7 +27,7 @@ from diglm.estimators.common import (
 )
 from diglm.fitting import MemorySource
 from diglm.parameters import Constraints, OneOf, Real
-from diglm.refusal import AbstractRule, Conformal, Contamination, rule_of
+from diglm.refusal import AbstractRule, Contamination, rule_of
 from diglm.targets import NoTarget
 
 if TYPE_CHECKING:
@@ -152,10 +151,7 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
         if self.contamination is not None:
             return Contamination(float(self.contamination))
         rule = rule_of(self.reject)
-        if self.reject is not rule and isinstance(rule, Conformal):
-            # Asked for a rate by number, a detector on few rows still tells some of them apart.
-            return Conformal(rule.rate, few="quantile")
-        return rule
+        return rule if rule is self.reject else rule.of_detector()
 
     # ------------------------------------------------------------------ answering
 
@@ -172,7 +168,7 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
 
         Under `score="density"`, log p(x) less the threshold.
         """
-        known = self.predictor_.known(self._encode(X))
+        known = self._known(X)
         room = self.predictor_.refusal.threshold.limit - self.predictor_.refusal.strangeness(known)
         # What is alone in showing something never seen is strange whatever its density.
         refused = self.predictor_.refusal.rejects(known)
@@ -192,5 +188,4 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
         self, n: int = 1, random_state: Seed = None, *, temperature: float = 1.0
     ) -> Container:
         """`n` rows like those of fit; below 1, `temperature` makes them more typical."""
-        check_is_fitted(self, "predictor_")
-        return self.predictor_.sample(n, None, seed=seed_of(random_state), temperature=temperature)
+        return self._fitted.sample(n, None, seed=seed_of(random_state), temperature=temperature)

@@ -170,13 +170,11 @@ class AbstractPredictingEstimator(AbstractHybridEstimator):
         Below 1, `temperature` makes rows more typical and less varied: it multiplies the standard
         deviations of the features' density that they are drawn from.
         """
-        check_is_fitted(self, "predictor_")
-        return self.predictor_.sample(n, y, seed=seed_of(random_state), temperature=temperature)
+        return self._fitted.sample(n, y, seed=seed_of(random_state), temperature=temperature)
 
     def sample_joint(self, n: int = 1, random_state: Seed = None) -> tuple[Container, Column]:
         """`n` rows and targets drawn from the joint p(x, y)."""
-        check_is_fitted(self, "predictor_")
-        return self.predictor_.sample_joint(n, seed=seed_of(random_state))
+        return self._fitted.sample_joint(n, seed=seed_of(random_state))
 
     @available_if(can_be_asked)
     def counterfactual(self, X: Rows, target: ArrayLike, *, margin: float = 1.0) -> Counterfactual:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from sklearn.metrics import average_precision_score
 
 from diglm import HybridClassifier
 from diglm.data.image_sets import Labelled, load_images
@@ -142,8 +143,6 @@ def separation(familiar: np.ndarray, strange: np.ndarray) -> dict[str, float]:
     `aupr` has strange images as the positives; `fpr95` is the share of familiar images refused at
     the threshold that refuses 95 % of the strange ones.
     """
-    from sklearn.metrics import average_precision_score
-
     labels = np.r_[np.zeros(len(familiar)), np.ones(len(strange))]
     return {
         "auroc": auroc(familiar, strange),

@@ -47,6 +47,10 @@ class AbstractRule(Parameters, ABC):
         """Whether the rule looks at rows of training, with so many held out."""
         return False
 
+    def of_detector(self) -> "AbstractRule":
+        """The rule as outlier detectors have it, which tell some rows apart even if they are few."""
+        return self
+
 
 @dataclass
 class Conformal(AbstractRule):
@@ -93,6 +97,9 @@ class Conformal(AbstractRule):
 
     def needs_training(self, n_held_out: int) -> bool:
         return self.rate * (n_held_out + 1) < 1
+
+    def of_detector(self) -> "Conformal":
+        return Conformal(self.rate, few="quantile")
 
 
 @dataclass

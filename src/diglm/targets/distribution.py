@@ -58,7 +58,7 @@ class PredictiveDistribution:
     def interval(self, level: float | int = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of the central interval that holds y with probability `level`."""
         if not OPEN_UNIT.allows(level):
-            percent = " Write 95 % as 0.95." if np.ndim(level) == 0 and level >= 1 else ""
+            percent = " Write 95 % as 0.95." if Real(1.0).allows(level) else ""
             raise ValueError(f"level must be a number between 0 and 1; got {level!r}.{percent}")
         return self.quantile(0.5 - level / 2), self.quantile(0.5 + level / 2)
 

@@ -55,7 +55,7 @@ class NumberTarget(AbstractTarget):
         """Choose the unit from the labelled rows of positive weight."""
         y = _numbers(y, choice.several)
         labelled = _labelled(y, unlabelled)
-        choice.check_support(y[labelled])
+        choice.check_support(y[labelled].ravel())
         used = labelled if weights is None else labelled & (weights > 0)
         if y.ndim == 1:
             return cls(choice, *choice.unit(y[used]), unlabelled)

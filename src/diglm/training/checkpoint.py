@@ -1,6 +1,7 @@
 """Checkpoints of a long training run, with Orbax: written whole or not at all, resumed exactly."""
 
 import json
+import logging
 import warnings
 from pathlib import Path
 from types import TracebackType
@@ -153,8 +154,6 @@ def _manager(folder: Path) -> Any:
         raise ImportError(
             "Checkpoints need Orbax: pip install 'diglm[files]', or fit without checkpoint=."
         ) from error
-    import logging
-
     logging.getLogger("absl").setLevel(logging.ERROR)  # Orbax reports every save otherwise
     folder.mkdir(parents=True, exist_ok=True)
     return ocp.CheckpointManager(

@@ -32,7 +32,7 @@ def squares(name, part="test", data_dir=None):
 
 
 def test_a_variant_of_the_recipe_is_judged_as_the_study_judges():
-    options = {"n_epochs": 1, "batch_size": 16, "base": "normal", "verbose": False}
+    options = {"n_epochs": 1, "batch_size": 16, "flow__base": "normal", "verbose": False}
     layers = {"n_blocks": [1], "width": 4}
     found = image_recipes.judged(layers, options, squares("squares", "train"), squares("squares"))
     assert set(found) == {"bits_per_dimension", "error", "nll", "cpu_seconds"}
