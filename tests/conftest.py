@@ -30,8 +30,8 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Estimators check what people give them by themselves, with errors that say more.
-ROOMS = "data networks bijections bases flows heads completion hybrid objectives training refusal"
-ROOMS += " targets predictor fitting report experiments registry parameters types rows compiling"
+ROOMS = "data networks bijections bases flows heads completion hybrid objectives training recipes"
+ROOMS += " refusal targets predictor fitting report experiments registry parameters types rows"
 jaxtyping.install_import_hook([f"diglm.{room}" for room in ROOMS.split()], "beartype.beartype")
 
 hypothesis.settings.register_profile("diglm", deadline=None, max_examples=50, derandomize=True)

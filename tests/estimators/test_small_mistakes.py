@@ -118,9 +118,8 @@ def test_what_is_no_table_is_refused_with_advice(make, message, rows):
 
 def test_an_interval_of_95_is_meant_as_a_share(regressor, rows):
     X, _ = rows
-    for ask in (regressor.predict_interval, lambda X, level: regressor.predict_dist(X).interval(level)):
-        with pytest.raises(ValueError, match="between 0 and 1; got 95. Write 95 % as 0.95"):
-            ask(X[:2], 95)
+    with pytest.raises(ValueError, match="between 0 and 1; got 95. Write 95 % as 0.95"):
+        regressor.predict_interval(X[:2], 95)
 
 
 def test_dates_are_the_same_in_a_csv_and_in_a_frame_read_from_it(tmp_path):

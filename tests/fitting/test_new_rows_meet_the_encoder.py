@@ -1,4 +1,4 @@
-"""The encoder knows training rows alone: what is held out, and what comes later, meets it as new."""
+"""The encoder knows training rows alone: held-out and later rows meet it as new."""
 
 import numpy as np
 import pandas as pd

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from diglm import HybridClassifier, HybridRegressor, sweep
-from diglm.fitting import recipes, trainers
-from diglm.fitting.recipes import Glow
+from diglm import HybridClassifier, HybridRegressor, recipes, sweep
+from diglm.fitting import trainers
 from diglm.heads import Bayesian, ConjugateHead, Mixed, MixedHead
+from diglm.recipes import Glow
 
 TINY = dict(n_epochs=2, batch_size=32, random_state=0, verbose=False)
 GLOW = dict(n_blocks=1, width=4, reject=0.1, **TINY)

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from diglm.data.encoder import Container, Encoded, Rows
 from diglm.estimators.common import Seed, Verbose, seed_of
 from diglm.fitting import FileSource, Fitted, Request, run
-from diglm.fitting.recipes import AskedSizes
 from diglm.fitting.sources import AbstractSource
 from diglm.hybrid import Hybrid
 from diglm.objectives import AbstractTerm, Entropy, VirtualAdversarial, terms_of
@@ -23,6 +22,7 @@ from diglm.predictor import Predictor, save_predictor
 from diglm.predictor.draw import great_circle
 from diglm.predictor.frames import is_frame, table_like
 from diglm.predictor.scoring import score_file
+from diglm.recipes import AskedSizes
 from diglm.refusal import AbstractRule, Known, rule_of, score_of
 from diglm.targets import AbstractTarget
 

@@ -11,11 +11,11 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from diglm.bijections import AbstractBijection
 from diglm.data.encoder import Encoded, Rows
 from diglm.data.kinds import encoder_of
-from diglm.fitting.recipes import AbstractRecipe
 from diglm.fitting.sources import unit_of
 from diglm.heads import AbstractHeadChoice
 from diglm.objectives import AbstractTerm
 from diglm.parameters import AUTO, Anything, Constraints, Like, ListOf, OneOf, Real, Whole
+from diglm.recipes import AbstractRecipe
 from diglm.refusal import AbstractRule, AbstractScore
 from diglm.targets import as_column
 

@@ -9,7 +9,7 @@ results/cifar10_1.json and the figures docs/images/cifar10_*.png.
 """
 
 from diglm.experiments.image_study import ImageStudy, command_line
-from diglm.fitting.recipes import Glow
+from diglm.recipes import Glow
 
 STUDY = ImageStudy(
     name="cifar10",

@@ -19,7 +19,7 @@ from rich.console import Console
 from diglm import HybridClassifier, flows
 from diglm.data.image_sets import Labelled, load_images
 from diglm.experiments.image_study import in_distribution
-from diglm.fitting.recipes import GivenImages
+from diglm.recipes import GivenImages
 from diglm.report.results import write_result
 from diglm.training.devices import use_every_core
 

@@ -17,7 +17,7 @@ from sklearn.metrics import average_precision_score
 from diglm import HybridClassifier
 from diglm.data.image_sets import Labelled, load_images
 from diglm.experiments.image_figures import draw
-from diglm.fitting.recipes import Glow
+from diglm.recipes import Glow
 from diglm.refusal import auroc
 from diglm.report.results import write_result
 from diglm.training.devices import use_every_core

@@ -8,7 +8,7 @@ docs/images/mnist_*.png.
 """
 
 from diglm.experiments.image_study import ImageStudy, command_line
-from diglm.fitting.recipes import Glow
+from diglm.recipes import Glow
 
 STUDY = ImageStudy(
     name="mnist",

@@ -2,20 +2,16 @@
 
 from diglm.fitting.files import FileSource
 from diglm.fitting.prepare import DataWarning
-from diglm.fitting.recipes import RECIPES, AbstractRecipe, recipe_of
 from diglm.fitting.request import Request
 from diglm.fitting.run import Fitted, run, run_each
 from diglm.fitting.sources import MemorySource
 
 __all__ = [
-    "RECIPES",
-    "AbstractRecipe",
     "DataWarning",
     "FileSource",
     "Fitted",
     "MemorySource",
     "Request",
-    "recipe_of",
     "run",
     "run_each",
 ]

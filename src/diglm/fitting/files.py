@@ -18,12 +18,12 @@ from diglm.data.files.opening import open_table
 from diglm.data.files.streaming import StreamPlan, choose_shards, read_chunks
 from diglm.data.files.survey import Survey, survey
 from diglm.data.kinds import encoder_of
-from diglm.fitting.recipes import AbstractRecipe
 from diglm.fitting.sources import AbstractSource, Encode, Read, fingerprint, unit_of
 from diglm.fitting.split import FEWEST_TO_SPLIT, Split
 from diglm.fitting.trainers import AbstractTrainer, ChunkedTrainer, Plan
 from diglm.objectives.two_passes import Chunks
 from diglm.predictor.files import blocks, column_of
+from diglm.recipes import AbstractRecipe
 from diglm.training import Settings
 from diglm.training.devices import Layout
 from diglm.training.stream import own_shards

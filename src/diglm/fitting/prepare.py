@@ -10,7 +10,6 @@ import numpy as np
 
 from diglm.compiling import jit_once
 from diglm.data.encoder import AbstractEncoder, Encoded, Rows
-from diglm.fitting.recipes import AbstractRecipe, Material, Sizes, recipe_of
 from diglm.fitting.request import Request
 from diglm.fitting.sources import AbstractSource, Read
 from diglm.fitting.split import Split, split_rows
@@ -19,6 +18,7 @@ from diglm.heads import AbstractHead, Features
 from diglm.hybrid import Hybrid
 from diglm.objectives import JointObjective
 from diglm.predictor.look import Groups, Viewer, at_centres
+from diglm.recipes import AbstractRecipe, Material, Sizes, recipe_of
 from diglm.targets import AbstractTarget, Labels
 from diglm.targets.base import Column
 from diglm.types import Batch, bucket, padded, partition

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diglm.bijections import AbstractBijection
-from diglm.fitting.recipes.base import AbstractRecipe, AskedSizes
 from diglm.objectives import AbstractTerm
+from diglm.recipes.base import AbstractRecipe, AskedSizes
 from diglm.refusal import AbstractRule, AbstractScore
 from diglm.targets import AbstractTarget
 

@@ -13,7 +13,6 @@ from jaxtyping import Array
 from diglm.data.chunks import ArrayPlan
 from diglm.data.encoder import AbstractEncoder, Rows
 from diglm.data.kinds import encoder_of
-from diglm.fitting.recipes import AbstractRecipe
 from diglm.fitting.split import Split
 from diglm.fitting.trainers import (
     AbstractTrainer,
@@ -22,6 +21,7 @@ from diglm.fitting.trainers import (
     Plan,
 )
 from diglm.objectives.two_passes import Chunks
+from diglm.recipes import AbstractRecipe
 from diglm.targets.base import Column
 from diglm.training import Settings
 from diglm.types import Batch

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import equinox as eqx
 
 from diglm.data.chunks import AbstractPlan, ChunkReader
-from diglm.fitting.recipes.base import Augment
 from diglm.hybrid import Hybrid
 from diglm.objectives import JointObjective
 from diglm.objectives.two_passes import Chunks
+from diglm.recipes.base import Augment
 from diglm.training import FitResult, Settings, fit, fit_evidence
 from diglm.training.checkpoint import Checkpoints
 from diglm.training.progress import Progress

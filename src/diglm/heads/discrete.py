@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 from scipy import stats
+from scipy.special import expit
 
 from diglm.heads.base import AbstractResponse
 from diglm.heads.special import (
@@ -51,7 +52,7 @@ class Bernoulli(AbstractResponse):
         return (noise < self.logit).astype(jnp.int32)
 
     def frozen(self, location: Any, scale: Any) -> Any:
-        return stats.bernoulli(1 / (1 + np.exp(-np.asarray(self.logit, float))))
+        return stats.bernoulli(expit(np.asarray(self.logit, float)))
 
 
 class Categorical(AbstractResponse):

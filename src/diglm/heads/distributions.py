@@ -43,14 +43,14 @@ class Mixture:
         alone = np.max(self.shares, axis=0) == 1  # a single part has its quantile in closed form
         only = np.take_along_axis(ends, np.argmax(self.shares, axis=0)[None], axis=0)[0]
         low, high = ends.min(axis=0), ends.max(axis=0)
-        if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
-            return low  # at 0 and 1 all quantiles are the same infinity
+        settled = low == high  # at 0 and 1 all quantiles may be the same infinity
+        low, high = np.where(settled, 0.0, low), np.where(settled, 0.0, high)
         for _ in range(100):
             middle = 0.5 * (low + high)
             above = self.cdf(middle) >= q
             low, high = np.where(above, low, middle), np.where(above, middle, high)
         found = np.rint(high) if self.discrete else 0.5 * (low + high)
-        return np.where(alone, only, found)
+        return np.where(alone | settled, only, found)
 
     def rvs(self, size: Any, random_state: np.random.Generator) -> np.ndarray:
         size = tuple(np.atleast_1d(size))

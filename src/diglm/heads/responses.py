@@ -164,8 +164,6 @@ def _log_gamma_ratio(df: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     return smooth + stirling_error(half + 0.5) - stirling_error(half)
 
 
-def gamma_peak(
-    log_y: Float[Array, "*batch"], log_shape: Float[Array, "*batch"]
-) -> Float[Array, "*batch"]:
+def gamma_peak(log_y: Float[Array, "..."], log_shape: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$\max_\mu \log p(y)$, reached at $\mu = y$."""
     return 0.5 * (log_shape - LOG_2PI) - stirling_error(jnp.exp(log_shape)) - log_y

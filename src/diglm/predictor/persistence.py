@@ -39,7 +39,7 @@ PACKAGES = (
     "refusal",
     "targets",
     "predictor",
-    "fitting.recipes",
+    "recipes",
 )
 DEEPEST = 64
 

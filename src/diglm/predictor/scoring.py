@@ -46,6 +46,11 @@ def score_file(
         verbose: True, False, or "auto" for a progress bar where a person watches.
     """
     score = ENGINES[engine]
+    if not predictor.encoder.in_files:
+        raise ValueError(
+            f"score_file() reads tables, but {predictor.owner} was fitted to other rows, of layout "
+            f"{predictor.encoder.layout!r}; give those to assess()."
+        )
     if n_workers is not None and (engine == "local" or n_workers < 1):
         raise ValueError(
             f"n_workers is the number of processes of engine='ray', at least 1; got {n_workers} "

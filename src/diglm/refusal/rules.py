@@ -48,7 +48,7 @@ class AbstractRule(Parameters, ABC):
         return False
 
     def of_detector(self) -> "AbstractRule":
-        """The rule as outlier detectors have it, which tell some rows apart even if they are few."""
+        """The rule as outlier detectors have it: they tell some rows apart even of few."""
         return self
 
 

@@ -12,7 +12,7 @@ from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse
 from diglm.targets.base import AbstractTarget, Column, Labels, is_missing
 from diglm.targets.nearest import nearest_leading
 
-ClassWeight = str | Mapping[object, float] | None
+ClassWeight = str | Mapping[object, float | int] | None
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Recipes: how flows are built, sized and trained, a class each."""
 
-from diglm.fitting.recipes.base import AbstractRecipe, AskedSizes, Material, Sizes
-from diglm.fitting.recipes.images import GivenImages, Glow
-from diglm.fitting.recipes.registry import RECIPES, recipe_of
-from diglm.fitting.recipes.tables import (
+from diglm.recipes.base import AbstractRecipe, AskedSizes, Material, Sizes
+from diglm.recipes.images import GivenImages, Glow
+from diglm.recipes.registry import RECIPES, recipe_of
+from diglm.recipes.tables import (
     AbstractTableRecipe,
     CouplingFlow,
     GivenVector,

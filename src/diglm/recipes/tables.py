@@ -16,7 +16,10 @@ from diglm.bases import Normal
 from diglm.bijections import AbstractBijection, Chain, LULinear, MarginalMap
 from diglm.completion import Completion
 from diglm.data.encoder import AbstractEncoder
-from diglm.fitting.recipes.base import (
+from diglm.flows import Flow
+from diglm.hybrid import Hybrid
+from diglm.parameters import Constraints, Like
+from diglm.recipes.base import (
     BASES,
     AbstractRecipe,
     AskedSizes,
@@ -24,9 +27,6 @@ from diglm.fitting.recipes.base import (
     Sizes,
     begun_from,
 )
-from diglm.flows import Flow
-from diglm.hybrid import Hybrid
-from diglm.parameters import Constraints, Like
 from diglm.training import Settings
 from diglm.types import Key
 

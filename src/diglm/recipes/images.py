@@ -14,7 +14,10 @@ from diglm.bases import Normal
 from diglm.bijections import AbstractBijection
 from diglm.completion import PixelCells
 from diglm.data.encoder import AbstractEncoder
-from diglm.fitting.recipes.base import (
+from diglm.flows import Flow
+from diglm.hybrid import Hybrid
+from diglm.parameters import AUTO, Constraints, Like, OneOf, Whole
+from diglm.recipes.base import (
     BASES,
     AbstractRecipe,
     AskedSizes,
@@ -23,9 +26,6 @@ from diglm.fitting.recipes.base import (
     Sizes,
     begun_from,
 )
-from diglm.flows import Flow
-from diglm.hybrid import Hybrid
-from diglm.parameters import AUTO, Constraints, Like, OneOf, Whole
 from diglm.training import Settings
 from diglm.training.augment import Translate
 

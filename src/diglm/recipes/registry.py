@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from diglm.bijections import AbstractBijection
-from diglm.fitting.recipes.base import AbstractRecipe
-from diglm.fitting.recipes.images import GivenImages, Glow
-from diglm.fitting.recipes.tables import (
+from diglm.recipes.base import AbstractRecipe
+from diglm.recipes.images import GivenImages, Glow
+from diglm.recipes.tables import (
     CouplingFlow,
     GivenVector,
     IdentityFlow,
