@@ -2,18 +2,19 @@
 
 import importlib
 import importlib.util
-from typing import Any
 
 import narwhals as nw
 import numpy as np
 
+from diglm.data.encoder import Container
 
-def is_frame(X: Any) -> bool:
+
+def is_frame(X: object) -> bool:
     """Whether `X` is a data frame held in memory, of whichever library."""
     return nw.dependencies.is_into_dataframe(X)
 
 
-def table_like(X: Any, columns: dict[str, np.ndarray]) -> Any:
+def table_like(X: Container, columns: dict[str, np.ndarray]) -> Container:
     """`columns` as a frame of the library of `X`; arrays get pandas, or records without it."""
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)

@@ -1,6 +1,6 @@
 """Predictive distributions in the user's units, backed by SciPy."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +9,11 @@ from jaxtyping import Float
 
 from diglm.heads import AbstractResponse
 from diglm.parameters import Real
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+else:
+    ArrayLike = object
 
 OPEN_UNIT = Real(0.0, 1.0, open_low=True, open_high=True)
 
@@ -24,7 +29,12 @@ class PredictiveDistribution:
         scale: the user's units per unit of the head.
     """
 
-    def __init__(self, response: AbstractResponse, location: Any = 0.0, scale: Any = 1.0):
+    def __init__(
+        self,
+        response: AbstractResponse,
+        location: float | np.ndarray = 0.0,
+        scale: float | np.ndarray = 1.0,
+    ):
         self._frozen, self._discrete = response.frozen(location, scale), response.discrete
 
     @property
@@ -37,16 +47,16 @@ class PredictiveDistribution:
         """Standard deviation of y."""
         return np.asarray(self._frozen.std())
 
-    def log_prob(self, y: Any) -> Float[np.ndarray, " rows *targets"]:
+    def log_prob(self, y: ArrayLike) -> Float[np.ndarray, " rows *targets"]:
         """Log density of y (log mass for counts), natural log, per the user's unit."""
         y = np.asarray(y, float)
         return self._frozen.logpmf(y) if self._discrete else self._frozen.logpdf(y)
 
-    def cdf(self, y: Any) -> Float[np.ndarray, " rows *targets"]:
+    def cdf(self, y: ArrayLike) -> Float[np.ndarray, " rows *targets"]:
         """P(response <= y)."""
         return self._frozen.cdf(np.asarray(y, float))
 
-    def quantile(self, q: Any) -> np.ndarray:
+    def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles: shape (rows,) for a number q, (rows, len(q)) for several."""
         q = np.asarray(q, float)
         if np.any((q < 0) | (q > 1)):
@@ -62,7 +72,7 @@ class PredictiveDistribution:
             raise ValueError(f"level must be a number between 0 and 1; got {level!r}.{percent}")
         return self.quantile(0.5 - level / 2), self.quantile(0.5 + level / 2)
 
-    def sample(self, key: Any = 0, n: int | None = None) -> np.ndarray:
+    def sample(self, key: int | jax.Array = 0, n: int | None = None) -> np.ndarray:
         """Draws of y: (rows,) without `n`, else (n, rows). `key` is a seed or a JAX key."""
         rows = np.shape(self._frozen.mean())
         rng = np.random.default_rng(_seed(key))
@@ -73,7 +83,7 @@ class PredictiveDistribution:
         return len(self.mean)
 
 
-def _seed(key: Any) -> Any:
+def _seed(key: int | jax.Array) -> int | list[int]:
     if isinstance(key, jax.Array):
         data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
         return np.asarray(data).ravel().tolist()

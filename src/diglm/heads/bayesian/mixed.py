@@ -117,7 +117,8 @@ class MixedHead(AbstractHead):
         if self.kind != "gaussian":
             return None
         found, (design, codes) = self._fit(train, train.weight), _groups(rows)
-        return np.sum(design * found.effects[codes], axis=1)
+        effects = np.where(codes[:, None] >= 0, found.effects[codes], 0.0)
+        return np.sum(design * effects, axis=1)
 
     def settle(self, train: Features, held_out: Features, *, exact: bool) -> Settled:
         """Effects of all rows; how far to trust them is judged by the held-out rows."""
