@@ -140,9 +140,9 @@ def test_exact_steps_are_taken_whatever_the_rows_come_from(table, images, tmp_pa
 def test_what_exact_steps_cannot_do_is_refused_and_not_dropped(table):
     X, y, _ = table
     with pytest.raises(ValueError, match="no room for"):
-        HybridRegressor(
-            "linear", head=Bayesian(inference="exact"), vat_weight=1.0, **TINY
-        ).fit(X, y)
+        HybridRegressor("linear", head=Bayesian(inference="exact"), vat_weight=1.0, **TINY).fit(
+            X, y
+        )
 
 
 def test_without_a_flow_terms_are_trained_and_not_dropped():

@@ -66,6 +66,11 @@ def run_each(
 def trainer_of(source: AbstractSource, prepared: Prepared) -> AbstractTrainer:
     """What trains this model on these rows."""
     begun, seed, choice = prepared.begun, prepared.request.seed, prepared.target.choice
+    if begun.exact and not source.holds_all:
+        raise ValueError(
+            "flow='identity' is fitted exactly from all rows at once: load the table and use "
+            "fit(), or choose a flow that trains, such as 'linear'."
+        )
     if begun.exact:
         return NoTrainer()
     if choice is not None and choice.exact_steps:

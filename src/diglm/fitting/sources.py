@@ -61,10 +61,12 @@ class AbstractSource(ABC):
     Attributes:
         checkpoint: folder where the run is kept; None for nowhere.
         must_be_seeded: whether a run that is kept needs a seed of the user's.
+        holds_all: whether the rows to start from are all rows.
     """
 
     checkpoint: Path | None
     must_be_seeded: ClassVar[bool] = False
+    holds_all: ClassVar[bool] = False
 
     @abstractmethod
     def read(self, seed: int, validation_fraction: float | str) -> Read:
@@ -113,6 +115,7 @@ class MemorySource(AbstractSource):
     groups: Column | None = None
     checkpoint: Path | None = None
     must_be_seeded: ClassVar[bool] = True
+    holds_all: ClassVar[bool] = True
 
     def read(self, seed: int, validation_fraction: float | str) -> Read:
         return Read(self.X, self.y, self.weights, self.weight_unit, self.groups)
@@ -155,6 +158,8 @@ def fingerprint(columns: Iterable[np.ndarray | Array]) -> str:
 
 def unit_of(weights: np.ndarray) -> float:
     """The weight that counts as one: the mean of those above zero."""
+    if not np.any(weights > 0):
+        raise ValueError("No row has a positive weight. Check the weights of the rows.")
     return float(np.mean(weights[weights > 0]))
 
 

@@ -8,10 +8,11 @@ from sklearn.base import clone
 from diglm import HybridClassifier, HybridRegressor, load
 from diglm.bases import Normal, NormalMixture
 from diglm.data.image import ImageEncoder, as_images
-from diglm.estimators.settling import _features, with_base_of_classes
+from diglm.fitting.classbase import _features, with_base_of_classes
 from diglm.flows import Flow, glow, identity, n_read
 from diglm.heads import CategoricalHead
 from diglm.hybrid import Hybrid
+from diglm.recipes import GivenImages, Glow
 from diglm.types import Batch
 
 TINY = {"n_blocks": [1], "width": 4, "batch_size": 32, "n_epochs": 2, "random_state": 0}
@@ -84,7 +85,7 @@ def test_saved_models_answer_alike(fitted, tmp_path):
 
 def test_a_base_of_classes_leaves_predictions_as_they_were():
     X, y = pictures(200)
-    one = HybridClassifier(**TINY, base="normal", verbose=False).fit(X, y)
+    one = HybridClassifier(Glow(base="normal"), **TINY, verbose=False).fit(X, y)
     chosen = HybridClassifier(**TINY, verbose=False).fit(X, y)
     assert isinstance(one.model_.flow.base, Normal)
     assert isinstance(chosen.model_.flow.base, NormalMixture)
@@ -151,8 +152,6 @@ def test_colour_and_odd_sizes_and_numbers_to_predict():
 
 
 def test_a_bijection_of_images_is_taken_as_it_is():
-    import jax
-
     X, y = pictures(60)
     flow = glow((6, 6, 1), n_blocks=[1], width=3, highway=True, key=jax.random.key(1))
     model = HybridClassifier(flow, **TINY, verbose=False).fit(X, y)
@@ -180,7 +179,7 @@ def test_a_fit_that_was_kept_goes_on_and_ends_the_same(tmp_path, monkeypatch):
         return ordinary(*args)
 
     monkeypatch.setattr(stream, "end_epoch", once)
-    monkeypatch.setattr("diglm.estimators.image_start.STEPS_A_CHUNK", 1)
+    monkeypatch.setattr("diglm.fitting.sources.STEPS_A_CHUNK", 1)
     part = HybridClassifier(**TINY, verbose=False)
     with pytest.raises(Interrupted):
         part.fit(X, y, checkpoint=tmp_path / "part")
@@ -212,10 +211,11 @@ def test_bad_images_are_named(fitted, bad, message):
         fitted.predict(bad)
 
 
-@pytest.mark.parametrize("shape", [(6, 6, 3), (7, 5, 3)])
-def test_images_in_colour_have_a_reader(shape, tmp_path):
+@pytest.mark.slow
+def test_images_in_colour_have_a_reader(tmp_path):
+    shape = (7, 5, 3)
     X, y = pictures(80, shape)
-    model = HybridClassifier(reader=4, **TINY, verbose=False).fit(X, y)
+    model = HybridClassifier(Glow(reader=4), **TINY, verbose=False).fit(X, y)
     assert model.model_.guided == n_read(shape) == (shape[0] // 2) * (shape[1] // 2)
     assert model.score(X, y) > 0.8
     np.testing.assert_array_equal(model.inverse_transform(model.transform(X[:5])), X[:5])
@@ -224,35 +224,30 @@ def test_images_in_colour_have_a_reader(shape, tmp_path):
     np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
 
 
-def test_a_reader_can_be_left_out_or_asked_for():
-    X, y = pictures(40)
-    colours = np.repeat(X, 3, axis=3)
-    settings = TINY | {"n_epochs": 1, "verbose": False}
-    for images, reader, found in (
-        (X, "auto", False),
-        (colours, "auto", True),
-        (X, 3, True),
-        (colours, None, False),
+def test_images_in_colour_are_read_unless_told_otherwise():
+    grey, colour = (6, 6, 1), (6, 6, 3)
+    own = GivenImages(glow(colour, n_blocks=[1], width=4, key=jax.random.key(0)))
+    for recipe, shape, width in (
+        (Glow(), grey, 0),
+        (Glow(), colour, 48),
+        (Glow(reader=3), grey, 3),
+        (Glow(reader=None), colour, 0),
+        (own, colour, 0),
     ):
-        model = HybridClassifier(reader=reader, **settings).fit(images, y)
-        assert (model.model_.guided is not None) == found
-    own = glow((6, 6, 3), n_blocks=[1], width=4, key=jax.random.key(0))
-    assert HybridClassifier(own, **settings).fit(colours, y).model_.guided is None
-    with pytest.raises(ValueError, match="reader must be a whole number.*got 0"):
-        HybridClassifier(reader=0, **settings).fit(X, y)
+        assert recipe.reads(shape) == width
 
 
 def test_images_that_no_recipe_fits():
     y = np.array([0, 1] * 10)
     with pytest.raises(ValueError, match="at least 4 x 4 pixels; got 1 x 1"):
         HybridClassifier(verbose=False).fit(np.zeros((20, 1, 1, 1), np.uint8), y)
-    with pytest.raises(ValueError, match="which is for tables"):
+    with pytest.raises(ValueError, match="is for rows of layout 'vector'"):
         HybridClassifier("coupling", verbose=False).fit(np.zeros((20, 6, 6, 1), np.uint8), y)
-    with pytest.raises(ValueError, match="augment must be a number of pixels.*got 'lots'"):
-        HybridClassifier(augment="lots", **TINY).fit(np.zeros((20, 6, 6, 1), np.uint8), y)
-    with pytest.raises(ValueError, match="dropout must be a number or 'auto'; got 'x'"):
+    with pytest.raises(ValueError, match="augment must be 'auto' or a whole number.*got 'lots'"):
+        HybridClassifier(Glow(augment="lots"), **TINY).fit(np.zeros((20, 6, 6, 1), np.uint8), y)
+    with pytest.raises(ValueError, match="dropout must be 'auto' or a finite number.*got 'x'"):
         HybridClassifier(dropout="x").fit(np.zeros((20, 6, 6, 1), np.uint8), y)
-    with pytest.raises(ValueError, match="n_blocks must be a whole number"):
+    with pytest.raises(ValueError, match="n_blocks must be 'auto' or a whole number"):
         HybridClassifier(n_blocks=0).fit(np.zeros((20, 6, 6, 1), np.uint8), y)
 
 
