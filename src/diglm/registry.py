@@ -43,4 +43,5 @@ class Registry(Mapping[str, Part], Generic[Part]):
         """What to say of a name that nothing has."""
         close = difflib.get_close_matches(str(name), self._parts, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        return f"Expected a {self.what} among {sorted(self._parts)}; got {name!r}.{hint}"
+        article = "an" if self.what[0] in "aeiou" else "a"
+        return f"Expected {article} {self.what} among {sorted(self._parts)}; got {name!r}.{hint}"

@@ -222,7 +222,7 @@ def test_files_without_rows_to_learn_from(tmp_path, frame):
 
 def test_weights_that_are_none(tmp_path, frame):
     idle = parquet(frame.assign(weight=0.0), tmp_path / "idle.parquet")
-    refused(idle, sample_weight="weight", match="No sampled row has a positive weight")
+    refused(idle, sample_weight="weight", match="No row has a positive weight")
     negative = parquet(frame.assign(weight=-1.0), tmp_path / "negative.parquet")
     refused(negative, sample_weight="weight", match="finite and not negative")
 

@@ -62,7 +62,8 @@ class AbstractResponse(eqx.Module):
 
     def divergence(self, other: "AbstractResponse") -> Scalar:
         """KL divergence to another response; of numbers that of Gaussians of one variance."""
-        return 0.5 * jnp.square(self.mean - other.mean) / jnp.maximum(self.variance, 1e-6)
+        apart = jnp.square(self.mean - other.mean) / jnp.maximum(self.variance, 1e-6)
+        return 0.5 * jnp.sum(apart)
 
     def sample(self, key: Key, n: int | None = None) -> Array:
         """One draw per example or, with `n`, that many along a new leading axis."""

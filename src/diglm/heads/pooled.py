@@ -71,6 +71,12 @@ def pool(
     return Pooled(responses, log_shares) if same_kind is None else same_kind
 
 
+def take_rows(responses: AbstractResponse, places: Int[np.ndarray, " some"]) -> AbstractResponse:
+    """Some of responses stacked along rows, as NumPy's arrays."""
+    rows = (slice(None), places) if isinstance(responses, Pooled) else places
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], responses)
+
+
 def replace_rows(
     responses: AbstractResponse, others: AbstractResponse, places: Int[np.ndarray, " some"]
 ) -> AbstractResponse:

@@ -20,13 +20,14 @@ from scipy.special import logsumexp
 from diglm.completion import fixed_offsets
 from diglm.data.encoder import AbstractEncoder, Encoded
 from diglm.heads import AbstractResponse, Features, pool
-from diglm.heads.pooled import replace_rows
+from diglm.heads.pooled import replace_rows, take_rows
 from diglm.hybrid import Hybrid
 from diglm.predictor import evaluate
 from diglm.predictor.evaluate import Look
 
 GAP_DRAWS = 32
 PIECE = 2_048  # rows with gaps that are drawn at a time
+BLOCK = 256  # of which they come in multiples
 Part = Callable[..., Look]
 
 
@@ -126,6 +127,10 @@ class Viewer:
         self, values: np.ndarray, codes: np.ndarray | None
     ) -> tuple[np.ndarray, AbstractResponse]:
         """log p(x) of rows with gaps, and their responses averaged over draws."""
+        n_rows = len(values)
+        # Sums over whole blocks only: else the last bit of a row would hang on how many there are.
+        values = _in_blocks(values)
+        codes = None if codes is None else _in_blocks(codes)
         log_weights, responses = [], []
         for u in fixed_offsets(_shape(self.encoder), GAP_DRAWS):
             us = np.broadcast_to(u, values.shape)
@@ -143,7 +148,8 @@ class Viewer:
         total = logsumexp(weights, axis=0)
         stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *responses)
         shares = jnp.asarray(weights - total, jnp.result_type(float))
-        return total - np.log(GAP_DRAWS), _as_numpy(pool(stacked, shares))
+        first = np.arange(n_rows)
+        return (total - np.log(GAP_DRAWS))[:n_rows], take_rows(pool(stacked, shares), first)
 
 
 def at_centres(encoder: AbstractEncoder, values: np.ndarray) -> np.ndarray:
@@ -158,6 +164,10 @@ def rows_with_gaps(values: np.ndarray) -> Bool[np.ndarray, " rows"]:
     if values.dtype.kind != "f":
         return np.zeros(len(values), bool)
     return np.asarray(np.isnan(values).any(axis=tuple(range(1, values.ndim))))
+
+
+def _in_blocks(rows: np.ndarray) -> np.ndarray:
+    return rows[np.resize(np.arange(len(rows)), -(-len(rows) // BLOCK) * BLOCK)]
 
 
 def _flat(z: np.ndarray | jax.Array | None) -> np.ndarray:
