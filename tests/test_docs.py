@@ -1,13 +1,18 @@
 """The pages say what runs and what was measured."""
 
 import importlib.util
-import os
+import re
 from pathlib import Path
 
 import pytest
 from mktestdocs import check_md_file
 
 ROOT = Path(__file__).parent.parent
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+}
+FENCE = re.compile(r"^ *```(\w*)", re.MULTILINE)
 
 
 def measured():
@@ -19,16 +24,23 @@ def measured():
 
 @pytest.mark.parametrize("page", measured().PAGES)
 def test_measured_numbers_are_those_in_results(page):
-    text = (ROOT / page).read_text()
-    assert text == measured().render(text), "run: python docs/measured.py"
+    assert PAGES[page] == measured().render(PAGES[page]), "run: python docs/measured.py"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/bayesian.md"])
-def test_the_code_of_a_page_runs(tmp_path, page):
-    here = os.getcwd()
-    os.chdir(tmp_path)
-    try:
-        check_md_file(ROOT / page, memory=True)
-    finally:
-        os.chdir(here)
+@pytest.mark.parametrize("page", PAGES)
+def test_no_code_hides_from_being_run(page):
+    """Code is Python and runs, or is said to be something else."""
+    opened = FENCE.findall(PAGES[page])[::2]
+    assert set(opened) <= {"python", "bash", "text"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if "```python" in text else [])
+        for page, text in PAGES.items()
+    ],
+)
+def test_the_code_of_a_page_runs(tmp_path, monkeypatch, page):
+    monkeypatch.chdir(tmp_path)
+    check_md_file(ROOT / page, memory=True)

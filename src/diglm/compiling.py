@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+from jax._src import xla_bridge  # the only one who knows whether JAX has started
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -83,21 +84,31 @@ def jit_once(function: Function) -> Function:
     return call  # type: ignore[return-value]
 
 
-_started_in: int | None = None  # the process in which diglm first used JAX
+class _Forks:
+    """Whether JAX had started when this process was forked: its threads are not in the child."""
+
+    before = False  # in the parent, at the moment of a fork
+    broken = False  # in the child
+
+    @classmethod
+    def note(cls) -> None:
+        cls.before = cls.broken or xla_bridge.backends_are_initialized()
+
+    @classmethod
+    def inherit(cls) -> None:
+        cls.broken = cls.before
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_Forks.note, after_in_child=_Forks.inherit)
 
 
 def require_own_jax() -> None:
-    """Raise in a process that was forked after JAX had started: its threads are not there.
-
-    They live in the parent only, so the first computation of the child would wait for ever.
-    """
-    global _started_in
-    if _started_in is None:
-        _started_in = os.getpid()
-    if _started_in != os.getpid():
+    """Raise in a process that was forked after JAX had started: it would wait for ever."""
+    if _Forks.broken:
         raise RuntimeError(
-            "This process was forked after diglm had computed something, and JAX does not survive "
-            "a fork: the computation would never end. Start workers with multiprocessing's 'spawn' "
-            "or 'forkserver', joblib's 'loky', or gunicorn without --preload; then load the model "
-            "in each of them."
+            "This process was forked after JAX had started, and JAX does not survive a fork: the "
+            "computation would never end. Start workers with multiprocessing's 'spawn' or "
+            "'forkserver', joblib's 'loky', or gunicorn without --preload; then load the model in "
+            "each of them."
         )

@@ -6,8 +6,12 @@ import pytest
 from scipy import sparse
 
 from diglm import HybridClassifier, HybridRegressor
+from diglm.heads import Bayesian
+from diglm.recipes import CouplingFlow
+from diglm.refusal import Minimum
 
-TINY = dict(n_blocks=2, width=8, n_epochs=3, batch_size=64, random_state=0, verbose=False)
+TINY = dict(n_epochs=3, batch_size=64, reject=0.05, random_state=0, verbose=False)
+SMALL = dict(n_blocks=2, width=8, **TINY)
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +23,12 @@ def table():
 
 @pytest.fixture(scope="module")
 def classifier(table):
-    return HybridClassifier(**TINY).fit(table[0], table[1])
+    return HybridClassifier(**SMALL).fit(table[0], table[1])
 
 
 @pytest.fixture(scope="module")
 def regressor(table):
-    return HybridRegressor(**TINY).fit(table[0], table[2])
+    return HybridRegressor(**SMALL).fit(table[0], table[2])
 
 
 @pytest.mark.parametrize(
@@ -45,7 +49,7 @@ def test_no_table_is_a_clear_error(kind, spoil, error, message, table, classifie
     X, y, _ = table
     with pytest.raises(error, match=message):
         if kind == "fit":
-            HybridClassifier(**TINY).fit(spoil(X), y)
+            HybridClassifier("linear", **TINY).fit(spoil(X), y)
         else:
             classifier.predict(spoil(X))
 
@@ -58,52 +62,69 @@ def test_wrong_width_names_both_numbers(classifier, table):
 def test_targets_that_cannot_be():
     X = np.random.default_rng(0).normal(size=(50, 2))
     with pytest.raises(ValueError, match="at least two classes.*1 class"):
-        HybridClassifier(**TINY).fit(X, np.zeros(50))
+        HybridClassifier("linear", **TINY).fit(X, np.zeros(50))
     with pytest.raises(ValueError, match="HybridRegressor predicts numbers.*HybridClassifier"):
-        HybridRegressor(**TINY).fit(X, np.array(["a", "b"] * 25))
+        HybridRegressor("linear", **TINY).fit(X, np.array(["a", "b"] * 25))
     with pytest.raises(ValueError, match="infinity"):
-        HybridRegressor(**TINY).fit(X, np.full(50, np.inf))
+        HybridRegressor("linear", **TINY).fit(X, np.full(50, np.inf))
     with pytest.raises(ValueError, match="No training row has a label"):
-        HybridRegressor(**TINY).fit(X, np.full(50, np.nan))
+        HybridRegressor("linear", **TINY).fit(X, np.full(50, np.nan))
     with pytest.raises(ValueError, match="50 rows, but y has 49"):
-        HybridClassifier(**TINY).fit(X, np.zeros(49))
+        HybridClassifier("linear", **TINY).fit(X, np.zeros(49))
     with pytest.raises(ValueError, match="NaN or None.*unlabelled"):
-        HybridClassifier(**TINY).fit(X, np.where(np.arange(50) < 3, np.nan, 1.0))
+        HybridClassifier("linear", **TINY).fit(X, np.where(np.arange(50) < 3, np.nan, 1.0))
     with pytest.raises(ValueError, match="requires y to be passed"):
-        HybridRegressor(**TINY).fit(X, None)
+        HybridRegressor("linear", **TINY).fit(X, None)
     with pytest.raises(ValueError, match="whole numbers y >= 0"):
-        HybridRegressor(head="poisson", **TINY).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="needs y > 0"):
-        HybridRegressor(head="gamma", **TINY).fit(X, X[:, 0])
+        HybridRegressor("linear", head="poisson", **TINY).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="Positive targets are y > 0"):
+        HybridRegressor("linear", head="gamma", **TINY).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="Unknown label type|continuous"):
-        HybridClassifier(**TINY).fit(X, X[:, 0])
+        HybridClassifier("linear", **TINY).fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"flow": "realnvp"}, "flow must be one of"),
-        ({"head": "softmax"}, "head must be one of"),
-        ({"n_blocks": 0}, "n_blocks must be a whole number"),
-        ({"width": "wide"}, "width must be a number or 'auto'"),
-        ({"learning_rate": -1.0}, "learning_rate must be a positive number"),
-        ({"generative_weight": -1.0}, "generative_weight must be a finite number"),
+        ({"flow": "realnvp"}, r"Expected a flow among \['coupling', .*got 'realnvp'"),
+        ({"flow": CouplingFlow(base="flat")}, "base must be 'auto' or 'normal' or 'mixture'; got"),
+        ({"head": "softmax"}, r"Expected a head among \['bayesian', .*got 'softmax'"),
+        ({"head": "poisson"}, "predicts numbers; for classes choose another head"),
+        ({"head": 3}, "head must be the name of a head, or a head of diglm.heads; got 3"),
+        ({"head": Bayesian(noise=-1.0)}, "noise must be 'auto' or a finite number > 0; got -1.0"),
+        ({"n_blocks": 0}, "n_blocks must be 'auto' or a whole number of at least 1 or a list"),
+        ({"width": "wide"}, "width must be 'auto' or a whole number .*; got 'wide'"),
+        ({"depth": 1.5}, "depth must be 'auto' or a whole number of at least 1; got 1.5"),
+        ({"n_epochs": 0}, "n_epochs must be 'auto' or a whole number"),
+        ({"batch_size": True}, "batch_size must be 'auto' or a whole number .* got True"),
+        ({"learning_rate": -1.0}, "learning_rate must be 'auto' or a finite number > 0; got -1.0"),
+        ({"generative_weight": -1.0}, "generative_weight must be a finite number >= 0; got -1.0"),
         ({"generative_weight": float("nan")}, "generative_weight must be a finite number"),
-        ({"volume_weight": 0.0}, "volume_weight must be a finite number > 0"),
-        ({"validation_fraction": 1.5}, "validation_fraction must be a finite number"),
+        ({"volume_weight": 0.0}, "volume_weight must be None or a finite number > 0; got 0.0"),
+        ({"validation_fraction": 1.5}, "validation_fraction must be 'auto' or a finite number"),
         ({"reject": 2.0}, "reject must be a rate"),
-        ({"dropout": 1.0}, "dropout"),
-        ({"patience": 0}, "patience"),
+        ({"reject": Minimum(slack=float("inf"))}, "slack must be a finite number; got inf"),
+        ({"score": 3}, "score must be the name of a score, or a score; got 3"),
+        ({"score": "depth"}, r"Expected a score among \[.*got 'depth'"),
+        ({"dropout": 1.0}, "dropout must be 'auto' or a finite number >= 0 and < 1; got 1.0"),
+        ({"dropout": "x"}, "dropout must be 'auto' or .*; got 'x'"),
+        ({"patience": 0}, "patience must be 'auto' or a whole number"),
+        ({"entropy_weight": -1}, "entropy_weight must be a finite number >= 0"),
+        ({"vat_radius": "far"}, "vat_radius must be a finite number >= 0; got 'far'"),
+        ({"terms": "entropy"}, "terms must be a dictionary of names and weights, or a list"),
+        ({"terms": {"peace": 1.0}}, r"Expected a term among \['entropy', 'vat'\]; got 'peace'"),
+        ({"class_weight": "even"}, "class_weight must be 'balanced'"),
+        ({"verbose": "loud"}, "verbose must be 'auto' or True or False; got 'loud'"),
     ],
 )
 def test_parameters_out_of_range_are_named(parameters, message, table):
     with pytest.raises(ValueError, match=message):
-        HybridClassifier(**TINY | parameters).fit(table[0], table[1])
+        HybridClassifier("linear", **TINY).set_params(**parameters).fit(table[0], table[1])
 
 
 def test_a_failed_fit_leaves_the_earlier_model_alone(table):
     X, y, _ = table
-    model = HybridClassifier(**TINY).fit(X, y)
+    model = HybridClassifier("linear", **TINY).fit(X, y)
     before = model.predict_proba(X)
     with pytest.raises(ValueError, match="infinity|infinite"):
         model.fit(np.full_like(X, np.inf), y)
@@ -131,7 +152,7 @@ def test_extreme_rows_are_finite_refused_and_predicted_within_the_documented_ran
 @pytest.mark.parametrize("size", [1e30, 1e-30, 1e300, 1e-310])
 def test_training_on_extreme_units_works(size, table):
     X, y, _ = table
-    model = HybridClassifier(**TINY).fit(X * size, y)
+    model = HybridClassifier("linear", **TINY).fit(X * size, y)
     assert np.all(np.isfinite(model.score_samples(X * size)))
     if size > 1e-300:  # denormal numbers have too few digits left to tell rows apart
         assert model.score(X * size, y) > 0.7
@@ -141,7 +162,7 @@ def test_heavy_outliers_in_training_do_no_harm(table):
     X, y, _ = table
     X = X.copy()
     X[::20, 1] = 1e12
-    model = HybridClassifier(**TINY).fit(X, y)
+    model = HybridClassifier("linear", **TINY).fit(X, y)
     assert np.all(np.isfinite(model.score_samples(X)))
     assert model.score(X, y) > 0.8
 
@@ -149,7 +170,7 @@ def test_heavy_outliers_in_training_do_no_harm(table):
 def test_missing_and_extra_columns_are_named(table):
     X, y, _ = table
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = HybridClassifier(**TINY).fit(frame, y)
+    model = HybridClassifier("linear", **TINY).fit(frame, y)
     with pytest.raises(ValueError, match="c"):
         model.predict(frame[["a", "b"]])
     with pytest.raises(ValueError, match="d"):
@@ -176,13 +197,13 @@ def test_features_and_counts_are_checked(classifier):
         classifier.inverse_transform(np.full((2, 3), np.nan))
     with pytest.raises(ValueError, match="n must be a whole number"):
         classifier.sample(0)
-    with pytest.raises(ValueError, match="one value or n"):
+    with pytest.raises(ValueError, match=r"y must be one value or one a row \(3\); got 2"):
         classifier.sample(3, y=[0, 1])
 
 
 def test_negative_and_zero_weights_are_refused(table):
     X, y, _ = table
     with pytest.raises(ValueError, match="[Nn]egative"):
-        HybridClassifier(**TINY).fit(X, y, sample_weight=-np.ones(200))
+        HybridClassifier("linear", **TINY).fit(X, y, sample_weight=-np.ones(200))
     with pytest.raises(ValueError, match="zero"):
-        HybridClassifier(**TINY).fit(X, y, sample_weight=np.zeros(200))
+        HybridClassifier("linear", **TINY).fit(X, y, sample_weight=np.zeros(200))

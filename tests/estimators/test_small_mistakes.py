@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from diglm import HybridClassifier, HybridDensity, HybridRegressor
+from diglm import HybridClassifier, HybridDensity, HybridRegressor, load
 from diglm.predictor import MissedTargetWarning
 from diglm.refusal import SmallTableWarning
 
@@ -81,6 +81,7 @@ def test_a_number_of_draws_is_whole(classifier, n):
         (dict(flow="copling"), "Did you mean 'coupling'"),
         (dict(flow=3), "flow must be a name, a recipe or a bijection; got 3"),
         (dict(terms={"entropi": 1.0}), "Did you mean 'entropy'"),
+        (dict(terms={"entropy": -1.0}), "weight of a term must be a finite number >= 0"),
         (dict(extra="drop"), "extra must be 'error' or 'ignore'"),
         (dict(width=[8, 8]), "width of a table's flow is one whole number"),
     ],
@@ -171,21 +172,30 @@ def test_features_come_with_names_and_in_the_container_asked_for(rows):
     assert list(framed.columns) == names
 
 
-def _ask(model, X, told):
+def _ask(ask, told):
     try:
-        model.predict(X)
+        ask()
         told.put("answered")
     except RuntimeError as error:
         told.put(str(error))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
-def test_a_process_forked_after_a_fit_says_so_instead_of_hanging(classifier, rows):
+def test_a_process_forked_after_jax_has_started_says_so_instead_of_hanging(
+    classifier, rows, tmp_path
+):
+    classifier.save(tmp_path / "model.diglm")
     fork = multiprocessing.get_context("fork")
-    told = fork.Queue()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # JAX and Python warn of the fork itself
-        child = fork.Process(target=_ask, args=(classifier, rows[0][:2], told), daemon=True)
-        child.start()
-    assert "spawn" in told.get(timeout=60)
-    child.join(10)
+    for ask in (
+        lambda: classifier.predict(rows[0][:2]),
+        lambda: classifier.sample(2),
+        lambda: load(tmp_path / "model.diglm"),
+        lambda: HybridDensity("linear", **TINY).fit(rows[0]),
+    ):
+        told = fork.Queue()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # JAX and Python warn of the fork itself
+            child = fork.Process(target=_ask, args=(ask, told), daemon=True)
+            child.start()
+        assert "spawn" in told.get(timeout=60)
+        child.join(10)

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import diglm
-from diglm import Flow, Hybrid, HybridClassifier, HybridRegressor, flows
+from diglm import Flow, Hybrid, HybridClassifier, HybridDensity, HybridRegressor, flows
 from diglm.heads import make_head
 from diglm.objectives import JointObjective
 from diglm.training import Settings, fit, together
@@ -16,7 +16,7 @@ from diglm.training.together import fit_together
 from diglm.types import Batch, partition
 
 WEIGHTS = [0, 0.1, 10]
-SMALL = dict(n_blocks=2, width=8, depth=1, n_epochs=3, random_state=3, verbose=False)
+SMALL = dict(flow="linear", n_epochs=3, reject=0.1, random_state=3, verbose=False)
 
 
 def table(n=160, seed=0):
@@ -196,12 +196,13 @@ def test_sweeps_that_make_no_sense():
     with pytest.raises(ValueError, match="volume_weight=0.5 replaces generative_weight"):
         diglm.sweep(HybridClassifier(volume_weight=0.5, **SMALL), X, y)
     with pytest.raises(ValueError, match="generative_weight makes no difference"):
-        diglm.sweep(HybridClassifier(flow="identity", **SMALL), X, y)
+        diglm.sweep(HybridClassifier(**SMALL | dict(flow="identity")), X, y)
     with pytest.raises(ValueError, match="y_test was given without X_test"):
         diglm.sweep(HybridClassifier(**SMALL), X, y, y_test=y)
     with pytest.raises(ValueError, match="X has 60 rows, but y_test has 59"):
         diglm.sweep(HybridClassifier(**SMALL), X, y, X_test=X, y_test=y[1:])
     with pytest.raises(ValueError, match="target y is None"):
         diglm.sweep(HybridClassifier(**SMALL), X, None)
-    with pytest.raises(TypeError, match="got LogisticRegression"):
-        diglm.sweep(LogisticRegression(), X, y)
+    for other in (LogisticRegression(), HybridDensity()):
+        with pytest.raises(TypeError, match=f"got {type(other).__name__}"):
+            diglm.sweep(other, X, y)

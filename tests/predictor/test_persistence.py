@@ -1,31 +1,41 @@
 """Model files: whole, atomic, and harmless."""
 
+import dataclasses
 import json
 import os
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import save as to_bytes
 
-from diglm import HybridClassifier, HybridRegressor, load
+from diglm import HybridClassifier, HybridDensity, HybridRegressor, load
+from diglm.bijections import AbstractBijection, ActNorm, Chain, Planar
 from diglm.data.toy import mixed_table
+from diglm.heads import Bayesian, Mixed
+from diglm.predictor import Predictor, load_predictor, read_stored, save_predictor
+from diglm.recipes import CouplingFlow, LinearFlow
+from diglm.refusal import AbstractScore, Conformal, Density, Minimum
 
-TINY = dict(n_blocks=2, width=8, n_epochs=2, batch_size=64, random_state=0, verbose=False)
+TINY = dict(n_blocks=1, width=4, n_epochs=2, batch_size=64, random_state=0, verbose=False)
 
 
 @pytest.fixture(scope="module")
 def fitted():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2))
-    return HybridClassifier(**TINY).fit(X, np.where(X[:, 0] > 0, "yes", "no")), X
+    names = np.where(X[:, 0] > 0, "yes", "no")
+    return HybridClassifier("linear", reject=0.1, **TINY).fit(X, names), X
 
 
 @pytest.mark.parametrize("flow", ["auto", "spline", "planar", "linear", "identity"])
 def test_a_loaded_model_gives_the_same_answers(flow, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 3))
-    model = HybridRegressor(flow, **TINY).fit(X, X[:, 0])
+    model = HybridRegressor(flow, head="gaussian", reject=0.1, **TINY).fit(X, X[:, 0])
     model.save(tmp_path / "model.diglm")
     again = load(tmp_path / "model.diglm")
     assert np.array_equal(again.predict(X), model.predict(X))
@@ -34,6 +44,7 @@ def test_a_loaded_model_gives_the_same_answers(flow, tmp_path):
     assert again.get_params() == model.get_params()
     assert again.history_ == model.history_
     assert again.n_features_in_ == 3
+    pd.testing.assert_frame_equal(again.assess(X), model.assess(X))
 
 
 def test_frames_classes_and_names_survive(tmp_path, fitted):
@@ -44,7 +55,7 @@ def test_frames_classes_and_names_survive(tmp_path, fitted):
     assert np.array_equal(again.predict(X), model.predict(X))
     table = mixed_table(200, 0)
     frame = pd.DataFrame(table.x)
-    model = HybridClassifier(**TINY).fit(frame, table.label)
+    model = HybridClassifier("linear", reject=0.1, **TINY).fit(frame, table.label)
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.feature_names_in_.tolist() == list(frame.columns)
@@ -53,12 +64,6 @@ def test_frames_classes_and_names_survive(tmp_path, fitted):
 
 
 def test_a_composed_flow_is_saved_and_a_foreign_layer_is_refused(tmp_path, fitted):
-    import equinox as eqx
-    import jax
-    import jax.numpy as jnp
-
-    from diglm.bijections import AbstractBijection, ActNorm, Chain, Planar
-
     _, X = fitted
     y = (X[:, 0] > 0).astype(int)
     model = HybridClassifier(Chain([ActNorm(2), Planar(2, key=jax.random.key(0))]), **TINY).fit(
@@ -66,6 +71,7 @@ def test_a_composed_flow_is_saved_and_a_foreign_layer_is_refused(tmp_path, fitte
     )
     model.save(tmp_path / "m")
     assert np.array_equal(load(tmp_path / "m").predict_proba(X), model.predict_proba(X))
+    assert np.all(np.isfinite(model.score_samples(X)))
 
     class Mine(AbstractBijection):
         in_shape: tuple[int, ...] = eqx.field(static=True)
@@ -80,7 +86,7 @@ def test_a_composed_flow_is_saved_and_a_foreign_layer_is_refused(tmp_path, fitte
 
     model = HybridClassifier(Mine((2,), (2,), jnp.zeros(2)), **TINY).fit(X, y)
     before = (tmp_path / "m").read_bytes()
-    with pytest.raises(TypeError, match="diglm's own layers only.*Mine"):
+    with pytest.raises(TypeError, match="diglm's own classes only.*Mine is yours"):
         model.save(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == before
 
@@ -114,13 +120,18 @@ def _replaced(old, new):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_replaced('"Hybrid"', '"os.system"'), "not a layer of this diglm"),
-        (_replaced('"HybridClassifier"', '"Popen"'), "does not describe a diglm model"),
-        (_replaced('"format": 1', '"format": 99'), "format 99"),
+        (_replaced('"Hybrid"', '"os.system"'), "not a class of this diglm"),
+        (_replaced('"HybridClassifier"', '"Popen"'), "estimator among .*got 'Popen'"),
+        (_replaced('"format": 2', '"format": 99'), "format 99, this diglm reads format 2"),
         (_replaced('"in_shape"', '"__class__"'), "should have fields"),
-        (_replaced('"model_"', '"_secret"'), "does not describe"),
-        (lambda d: {"format": 1, "content": {"list": []}}, "not a description"),
-        (lambda d: {"format": 1, "content": [1]}, "unexpected list"),
+        (_replaced('"ClassTarget"', '"Density"'), "Density should have fields"),
+        (_replaced('"refusal"', '"_secret"'), "does not describe"),
+        (_replaced('"table"', '"image"'), "does not describe"),
+        (_replaced('"table"', '"film"'), "Expected a kind of data among"),
+        (_replaced('"parameters"', '"perimeters"'), "does not describe"),
+        (_replaced('"reject"', '"regret"'), "does not describe"),
+        (lambda d: {"format": 2, "content": {"list": []}}, "not a description"),
+        (lambda d: {"format": 2, "content": [1]}, "unexpected list"),
         (lambda d: [], "cannot be read"),
         (_replaced('"array": "0000"', '"array": "nowhere"'), "missing"),
     ],
@@ -137,7 +148,7 @@ def test_a_deeply_nested_description_is_refused(tmp_path, fitted):
         content: dict = {"list": []}
         for _ in range(100):
             content = {"list": [content]}
-        return {"format": 1, "content": content}
+        return {"format": 2, "content": content}
 
     _with_header(nest, fitted[0], tmp_path / "deep")
     with pytest.raises(ValueError, match="nested too deeply"):
@@ -173,3 +184,80 @@ def test_a_failed_save_keeps_the_earlier_file(tmp_path, fitted, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
     with pytest.raises(OSError, match="Cannot write a model"):
         model.save(tmp_path / "no" / "folder" / "model")
+
+
+# ---------------------------------------------------------------- what else a file holds
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(reject=Minimum(slack=1.0), score=Density()),
+        dict(flow=CouplingFlow(base="normal"), reject=Conformal(0.2)),
+        dict(reject=None, score="density"),
+    ],
+)
+def test_objects_among_parameters_are_kept(options, tmp_path, fitted):
+    _, X = fitted
+    model = HybridClassifier(**TINY).set_params(**options).fit(X, X[:, 0] > 0)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.get_params() == model.get_params()
+    assert again.threshold_ == model.threshold_
+    assert callable(again.score) and again.score(X, X[:, 0] > 0) == model.score(X, X[:, 0] > 0)
+    assert again.predictor_.refusal.threshold.rule == model.predictor_.refusal.threshold.rule
+
+
+def test_heads_groups_and_memories_are_kept(tmp_path, fitted):
+    _, X = fitted
+    groups = np.arange(100) % 5
+    y = X[:, 0] + groups
+    model = HybridRegressor(LinearFlow(), head=Mixed(slopes=[0]), reject=0.1, **TINY)
+    model.fit(X, y, groups=groups)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert np.array_equal(again.predict(X, groups=groups), model.predict(X, groups=groups))
+    assert np.array_equal(again.groups_, model.groups_)
+    assert np.array_equal(again.random_covariance_, model.random_covariance_)
+    exact = HybridRegressor("identity", head=Bayesian(), reject=0.1).fit(X, y)
+    exact.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.head == Bayesian()
+    assert np.array_equal(again.predictor_.memory.seen.marks, exact.predictor_.memory.seen.marks)
+    assert np.array_equal(again.posterior_.covariance, exact.posterior_.covariance)
+
+
+def test_a_density_is_kept(tmp_path, fitted):
+    _, X = fitted
+    model = HybridDensity("linear", contamination=0.1, **TINY | dict(n_epochs=1)).fit(X)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert isinstance(again, HybridDensity) and again.contamination == 0.1
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_a_predictor_is_kept_without_an_estimator(tmp_path, fitted):
+    model, X = fitted
+    save_predictor(model.predictor_, tmp_path / "m", {"note": [1, 2.5, None]})
+    predictor, about = read_stored(tmp_path / "m")
+    assert isinstance(predictor, Predictor) and about == {"note": [1, 2.5, None]}
+    assert np.array_equal(load_predictor(tmp_path / "m").invert(np.zeros((1, 2))),
+                          model.inverse_transform(np.zeros((1, 2))))  # fmt: skip
+    with pytest.raises(ValueError, match="does not describe a diglm model"):
+        load(tmp_path / "m")  # nothing says which estimator it was
+
+
+@dataclasses.dataclass
+class Mine(AbstractScore):
+    """A score that diglm does not know."""
+
+    def __call__(self, known):
+        return -known.log_px
+
+
+def test_a_score_of_ones_own_cannot_be_stored_and_is_named(tmp_path, fitted):
+    _, X = fitted
+    model = HybridClassifier("linear", score=Mine(), reject=0.1, **TINY).fit(X, X[:, 0] > 0)
+    with pytest.raises(TypeError, match="Mine is yours"):
+        model.save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()

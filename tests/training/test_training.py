@@ -3,7 +3,6 @@
 import logging
 from dataclasses import replace
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,8 +13,8 @@ from diglm import Flow, Hybrid, flows
 from diglm.bases import Normal
 from diglm.bijections import Affine, BatchNorm, Chain, Identity
 from diglm.heads import make_head
-from diglm.objectives import JointObjective, virtual_adversarial_divergence
-from diglm.training import NonFiniteTrainingWarning, Settings, bucket, fit, pad
+from diglm.objectives import JointObjective
+from diglm.training import NonFiniteTrainingWarning, Settings, fit
 from diglm.training.settings import Schedule
 from diglm.types import Batch, partition
 
@@ -87,31 +86,6 @@ def test_volume_weight_is_the_weighted_joint_under_a_narrower_base():
     fitted = fit(model, rows, objective=JointObjective(v), settings=settings).model
     z = jax.vmap(fitted.flow.bijection.forward)(jnp.asarray(x))
     assert np.isclose(np.var(z), v, rtol=0.03)
-
-
-def test_unlabelled_rows_add_their_density_only():
-    rows, objective = rows_of(8), JointObjective(0.5)
-    half = rows._replace(labelled=np.arange(8) < 4)
-    other = half._replace(y=np.where(np.arange(8) < 4, rows.y, 1 - rows.y))
-    model = small_model()
-    key = jax.random.key(0)
-    loss = objective(model, Batch(*map(jnp.asarray, half)), key=key)[0]
-    assert loss == objective(model, Batch(*map(jnp.asarray, other)), key=key)[0]
-    outputs = jax.vmap(model)(jnp.asarray(rows.x))
-    log_py = jax.vmap(lambda r, y: r.log_prob(y))(outputs.response, jnp.asarray(rows.y))
-    expected = -(np.sum(log_py[:4]) + 0.5 * np.sum(outputs.log_px)) / 8
-    assert np.isclose(loss, expected)
-
-
-def test_padding_and_weights_do_not_leak():
-    rows, objective, model = rows_of(10), JointObjective(), small_model()
-    key = jax.random.key(0)
-    padded = pad(rows, 16)
-    assert np.isclose(
-        objective(model, Batch(*map(jnp.asarray, rows)), key=key)[0],
-        objective(model, Batch(*map(jnp.asarray, padded)), key=key)[0],
-    )
-    assert [bucket(n) for n in (1, 128, 129, 1000)] == [128, 128, 256, 1024]
 
 
 def test_non_finite_rows_are_skipped_counted_and_stop_with_the_last_good_state():
@@ -220,25 +194,6 @@ def test_no_positive_weight_is_an_error():
     rows = rows_of(8)
     with pytest.raises(ValueError, match="positive weight"):
         fit(small_model(), rows._replace(weight=np.zeros(8)), objective=JointObjective())
-
-
-def test_virtual_adversarial_step_finds_the_sensitive_direction():
-    head = make_head("categorical", 3, n_classes=2)
-    head = eqx.tree_at(lambda h: h.weight, head, jnp.array([[0.0, 0, 0], [5.0, 0.1, 0]]))
-    model = Hybrid(Flow(Identity(3)), head)
-    xs = jnp.zeros((20, 3))
-    worst = virtual_adversarial_divergence(model, xs, radius=0.1, key=jax.random.key(0))
-    p, q = 0.5, 1 / (1 + np.exp(0.5))
-    exact = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
-    assert np.allclose(worst, exact, rtol=0.05)
-
-
-def test_semi_supervised_terms_enter_the_loss():
-    rows = Batch(*map(jnp.asarray, rows_of(16)))._replace(labelled=jnp.arange(16) < 4)
-    model, key = small_model(), jax.random.key(0)
-    plain = JointObjective(0.1)(model, rows, key=key)[0]
-    entropy = JointObjective(0.1, entropy_weight=2.0)(model, rows, key=key)[0]
-    assert np.isclose(entropy - plain, 2.0 * np.log(2) * 12 / 16)  # an untrained head is uniform
 
 
 def test_history_has_one_record_an_epoch():

@@ -139,7 +139,7 @@ class AbstractEncoder(ABC):
         """Places, in an encoded row, of the columns that are given slopes of their own."""
         raise ValueError(
             f"{type(self).__name__} has no columns that groups could have slopes of; use "
-            "effects='intercept'."
+            "slopes=None."
         )
 
     def slope_units(self, places: list[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from diglm.objectives import AbstractTerm, Entropy, VirtualAdversarial, terms_of
 from diglm.parameters import Constraints, check_parameters, check_whole
 from diglm.predictor import Predictor, save_predictor
 from diglm.predictor.draw import great_circle
-from diglm.predictor.frames import is_frame, table_like
+from diglm.predictor.frames import table_like
 from diglm.predictor.scoring import score_file
 from diglm.recipes import AskedSizes
 from diglm.refusal import AbstractRule, Known, rule_of, score_of
@@ -172,17 +172,19 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """Rows are refused whose minus strangeness, by default log p(x), lies below this."""
         return -self.predictor_.refusal.threshold.limit
 
-    def strangeness(self, X: Rows) -> Float[np.ndarray, " rows"]:
+    def strangeness(
+        self, X: Rows, *, groups: np.ndarray | None = None
+    ) -> Float[np.ndarray, " rows"]:
         """What refusals are judged by; the higher, the stranger."""
-        return self._fitted.refusal.strangeness(self._known(X))
+        return self._fitted.refusal.strangeness(self._known(X, groups))
 
-    def rejects(self, X: Rows) -> Bool[np.ndarray, " rows"]:
+    def rejects(self, X: Rows, *, groups: np.ndarray | None = None) -> Bool[np.ndarray, " rows"]:
         """Whether each row is refused: too strange, or alone in showing something never seen."""
-        return self._fitted.refusal.rejects(self._known(X))
+        return self._fitted.refusal.rejects(self._known(X, groups))
 
-    def p_value(self, X: Rows) -> Float[np.ndarray, " rows"]:
+    def p_value(self, X: Rows, *, groups: np.ndarray | None = None) -> Float[np.ndarray, " rows"]:
         """Conformal p-value of each row: the share of held-out rows at least as strange."""
-        return self._fitted.refusal.p_value(self._known(X))
+        return self._fitted.refusal.p_value(self._known(X, groups))
 
     # ------------------------------------------------------------------ features and samples
 
@@ -264,8 +266,9 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _encode(self, X: Rows) -> Encoded:
         return self._fitted.encode(X, extra=self.extra)
 
-    def _known(self, X: Rows) -> Known:
-        return self._fitted.known(self._encode(X))
+    def _known(self, X: Rows, groups: np.ndarray | None = None) -> Known:
+        encoded = self._encode(X)
+        return self._fitted.known(encoded, self._fitted.codes(groups, len(encoded)))
 
     def _table(self, X: Rows, groups: np.ndarray | None) -> Container:
         """One table of all answers, of the library of `X`."""
@@ -276,7 +279,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
 def _one_row(row: Rows, name: str) -> Rows:
     """A table of one row from a vector or from a table of one row."""
-    table = row if is_frame(row) else np.asarray(row)
+    table = np.asarray(row) if isinstance(row, list | tuple) else row
     if isinstance(table, np.ndarray) and table.ndim in (1, 3):  # a vector, or an image
         table = table[None]
     if len(table) != 1:  # type: ignore[arg-type]

@@ -183,8 +183,7 @@ def _groups(
         return None, None
     names, codes = np.unique(rows.groups, return_inverse=True)
     slopes = None if target.choice is None else target.choice.slopes
-    wanted = "slopes" if isinstance(slopes, str) and slopes == "all" else slopes
-    places = () if wanted is None else tuple(encoder.slopes(wanted))
+    places = () if slopes is None else tuple(encoder.slopes(slopes))
     return Groups(names, places), codes
 
 

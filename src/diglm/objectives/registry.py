@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from diglm.objectives.entropy import Entropy
 from diglm.objectives.term import AbstractTerm
 from diglm.objectives.vat import VirtualAdversarial
+from diglm.parameters import Real
 from diglm.registry import Registry
+
+WEIGHT = Real(0.0)
 
 TERMS: Registry[Callable[..., AbstractTerm]] = Registry(
     "term", {"entropy": Entropy, "vat": VirtualAdversarial}
@@ -22,4 +25,6 @@ def terms_of(asked: Mapping[str, float] | Sequence[AbstractTerm]) -> tuple[Abstr
                 "terms must be a dictionary of names and weights, or a list of terms of "
                 f"diglm.objectives; got {term!r} among them."
             )
+        if not WEIGHT.allows(term.weight):
+            raise ValueError(f"The weight of a term must be {WEIGHT}; got {term!r}.")
     return tuple(term for term in asked if term.weight > 0)

@@ -24,6 +24,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
+from diglm.compiling import require_own_jax
+
 FORMAT = 2
 # Where classes are looked up that a file may mention.
 PACKAGES = (
@@ -67,6 +69,7 @@ def write(path: str | os.PathLike, description: dict[str, Any]) -> None:
 
 def read(path: str | os.PathLike) -> dict[str, Any]:
     """The description stored at `path`; a clear ValueError for anything that is not one."""
+    require_own_jax()
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"No model file at {path}.")
@@ -132,7 +135,7 @@ def _described(value: Any, names: Iterable[str], arrays: dict[str, np.ndarray]) 
     if _classes().get(kind) is not type(value):
         raise TypeError(
             f"save() stores diglm's own classes only; {type(value).__qualname__} is yours. "
-            "Compose the flow from diglm.bijections, or keep this model with pickle."
+            "Use diglm's own parts, or keep this model with pickle."
         )
     return {
         "class": kind,

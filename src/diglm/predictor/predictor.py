@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from diglm.compiling import require_own_jax
 from diglm.data.encoder import AbstractEncoder, Container, Encoded, Rows
 from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
@@ -111,6 +112,7 @@ class Predictor:
 
     def sample(self, n: object, y: object, *, seed: int, temperature: float = 1.0) -> Container:
         """`n` rows like those of fit; with `y` (one value, or n of them) exactly given it."""
+        require_own_jax()
         n_rows = check_whole("n", n)
         heat = check_real("temperature", temperature, Real(0.0, open_low=True))
         base, key = self.model.flow.base.cooled(heat), jax.random.key(seed)
@@ -123,8 +125,10 @@ class Predictor:
 
     def sample_joint(self, n: int, *, seed: int) -> tuple[Container, Column]:
         """`n` rows and targets drawn from the joint p(x, y)."""
+        require_own_jax()
+        check_whole("n", n)
         key_z, key_y = jax.random.split(jax.random.key(seed))
-        zs = self.model.flow.base.sample(key_z, check_whole("n", n))
+        zs = self.model.flow.base.sample(key_z, n)
         keys = jax.random.split(key_y, n)
         drawn = jax.vmap(lambda z, key: self.model.head(jnp.ravel(z)).sample(key))(zs, keys)
         return self.invert(np.asarray(zs)), self.target.in_user_terms(np.asarray(drawn))

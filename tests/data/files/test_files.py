@@ -2,10 +2,8 @@
 
 import datetime
 import gzip
-import importlib
 import pickle
 import shutil
-import sys
 from decimal import Decimal
 
 import numpy as np
@@ -15,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from diglm.data.files import formats, spool
-from diglm.data.files import opening as files
 from diglm.data.files.opening import TableFileError, open_table
 from diglm.data.table.encoder import TableEncoder
 
@@ -214,15 +211,6 @@ def test_a_column_that_cannot_be_decoded_is_named(tmp_path):
     with pytest.raises(TableFileError, match=r"Row group 2 of .*, column 'size'"):
         table.read(table.groups[2], ["row", "size", "flag"])
     assert table.read(table.groups[1], ["size"]).num_rows == 300
-
-
-def test_without_pyarrow_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for name in ("diglm.data.files.formats", "diglm.data.files.opening"):
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'diglm\[files\]'"):
-        importlib.import_module("diglm.data.files.opening")
-    assert files.open_table is open_table  # the modules of the other tests are untouched
 
 
 # CSV

@@ -58,7 +58,7 @@ def test_images():
     with pytest.raises(ValueError, match="Me was fitted to images of 4 x 3"):
         encoder.encode(X[:, :2], owner="Me")
     with pytest.raises(ValueError, match="no columns"):
-        encoder.slopes("slopes")
+        encoder.slopes("all")
     with pytest.raises(ValueError, match="add an axis"):
         ImageEncoder.check(X[..., 0])
 
@@ -73,7 +73,7 @@ def test_slopes():
     frame = frame_pandas()[["income", "visits", "city"]]
     encoder = TableEncoder.fit(frame)
     assert encoder.n_features == 3 and encoder.shape == (4,)
-    assert encoder.slopes("slopes") == [0, 1, 2]
+    assert encoder.slopes("all") == [0, 1, 2]
     assert encoder.slopes(["city", 0]) == [2, 0]
     assert encoder.slopes((np.int64(1),)) == [1]
     assert encoder.slopes([]) == []
@@ -82,7 +82,7 @@ def test_slopes():
     with pytest.raises(ValueError, match="column 3, but the table has"):
         encoder.slopes([3])
     for wanted in ("city", None):
-        with pytest.raises(ValueError, match="Expected 'slopes' or a list of the columns"):
+        with pytest.raises(ValueError, match="Expected 'all' or a list of the columns"):
             encoder.slopes(wanted)
 
 

@@ -203,13 +203,13 @@ class TableEncoder(AbstractEncoder):
         return self.normal.draw(values, lost, u)
 
     def slopes(self, wanted: Any) -> list[int]:
-        """Places of "slopes", which are all columns, or of a list of names or positions."""
+        """Places of "all", which are all columns, or of a list of names or positions."""
         names = [column.name for column in self.columns]
-        if isinstance(wanted, str) and wanted == "slopes":
+        if isinstance(wanted, str) and wanted == "all":
             return list(range(len(names)))
         if not isinstance(wanted, list | tuple | np.ndarray):
             raise ValueError(
-                "Expected 'slopes' or a list of the columns that have slopes of their own, such as "
+                "Expected 'all' or a list of the columns that have slopes of their own, such as "
                 f"{names[:1]}; got {wanted!r}."
             )
         places = []

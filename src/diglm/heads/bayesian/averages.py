@@ -56,7 +56,7 @@ class Gaussians(AbstractResponse):
         return Gaussian(self.loc, self.scale).draw(key)
 
     def frozen(self, location: Any, scale: Any) -> Any:
-        return Gaussian(self.loc, self.scale).frozen(location, scale)
+        return Gaussian(jnp.asarray(self.loc), jnp.asarray(self.scale)).frozen(location, scale)
 
 
 class AverageGaussian(AbstractResponse):
