@@ -34,7 +34,8 @@ def classes(n=160, seed=0):
 def classified():
     X, y = classes()
     X_test, y_test = classes(90, seed=1)
-    estimator = HybridClassifier(**SMALL)
+    couplings = dict(flow="coupling", n_blocks=2, width=8, depth=1)
+    estimator = HybridClassifier(**SMALL | couplings)
     return estimator, diglm.sweep(estimator, X, y, WEIGHTS, X_test=X_test, y_test=y_test)
 
 

@@ -85,7 +85,7 @@ def test_a_fact_that_held_out_rows_show_often_is_as_familiar_as_they_are():
     unseen = np.zeros((99, 2), bool)
     unseen[:20, 0] = unseen[30, 1] = True
     ranks = Ranks.of(np.arange(99.0), unseen)
-    often, once, never = np.array([[True, False]]), np.array([[False, True]]), None
+    often, once = np.array([[True, False]]), np.array([[False, True]])
     strangeness = np.array([50.0])
     assert ranks.p_value(strangeness, often) == ranks.p_value(strangeness, once)
     assert len(ranks.alone) == 1

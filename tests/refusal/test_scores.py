@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,9 +24,6 @@ def known(n=50, seed=0, facts=1):
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, 2))
     head = make_head("gaussian", 2)
-    import jax
-    import jax.numpy as jnp
-
     response = jax.tree.map(np.asarray, jax.vmap(head)(jnp.asarray(z)))
     return Known(z, -np.sum(z**2, axis=1), response, np.zeros((n, facts), bool))
 

@@ -28,7 +28,6 @@ def test_classes_are_found_in_sorted_order_and_read_as_positions():
     labels = target.read(np.array(["c", "a"]))
     assert labels.ys.tolist() == [2, 0] and labels.labelled.all() and labels.factors is None
     assert target.strata(labels).tolist() == [2, 0]
-    assert target.class_of(labels).tolist() == [2, 0]
     assert target.relation(labels).tolist() == [[0, 0, 1], [1, 0, 0]]
     assert target.in_user_terms(np.array([1, 0])).tolist() == ["b", "a"]
     assert target.in_head_terms(np.array(["b"])).tolist() == [1]

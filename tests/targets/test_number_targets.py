@@ -45,7 +45,7 @@ def test_rows_without_a_label_are_nan_or_a_value_of_ones_own():
     assert labels.labelled.tolist() == [True, False, True, False]
     assert labels.ys[1] == labels.ys[3] == 0
     assert np.isnan(target.relation(labels)[[1, 3]]).all()
-    assert target.strata(labels) is None and target.class_of(labels) is None
+    assert target.strata(labels) is None
     weighed = target_of([1.0, 3.0, 500.0], weights=np.array([1.0, 1.0, 0.0]))
     assert weighed.location == 2.0
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from pathlib import Path
 
 import jax
@@ -28,7 +29,7 @@ CHUNK_ROWS, SAVE_EVERY = 300, 6  # of 1080 rows to train on: 21 steps of 50, 6 a
 PARAMETERS = dict(
     flow="linear",
     batch_size=50,
-    n_epochs=3,
+    n_epochs=2,
     head="gaussian",
     random_state=0,
     verbose=False,
@@ -193,7 +194,11 @@ def fit_and_end(
         after_chunks(2, lambda: threading.Timer(later, end, [by]).start())
     else:
         after_chunks(chunk or -1, lambda: end(by))
-    model = fit(table, folder, **changed)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = fit(table, folder, **changed)
+    for warning in told:  # only now: a full disk has no room for words either
+        print(warning.message, file=sys.stderr)
     if later is not None:  # the fit was quicker than the signal
         time.sleep(PATIENCE_SECONDS)
     np.savez(out, *arrays_of(model))

@@ -1,277 +1,146 @@
 """Several devices and several processes train the model that one would, and none waits for ever."""
 
 import json
-import os
+import shutil
 import signal
-import socket
-import subprocess
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("pyarrow")
 pytest.importorskip("orbax.checkpoint")
 
-N_ROWS, GROUP_ROWS = 1200, 100
-PATIENCE_SECONDS = 240  # for a process of a test; compiling takes most of it
+from fit_workers import CHUNK_ROWS, Worker, arrays_of, fit, free_port, saved, stored  # noqa: E402
+from shared_steps import end_early, steps, train_on_devices, train_together  # noqa: E402
 
-WORKER = """
-import json, os, signal, sys
+from diglm.distributed import connect  # noqa: E402
 
-options = json.loads(sys.argv[1])
-from diglm.distributed import connect
-
-if options["processes"] > 1:
-    connect(options["address"], options["processes"], options["process"], lost_seconds=10)
-import jax
-import numpy as np
-from diglm import HybridRegressor
-from diglm.data.files.opening import FileTable
-from diglm.estimators import filefit
-
-filefit.CHUNK_ROWS = 300
-ticks, read, surveyed = 0, [], False
-scan, survey = FileTable.scan, filefit.FileFit._survey
-
-def tick(self, record):
-    global ticks
-    ticks += 1
-    if options.get("signal") and ticks == options["chunk"]:
-        os.kill(os.getpid(), getattr(signal, options["signal"]))
-
-def counted(self, group, *args, **kwargs):
-    if surveyed:
-        read.append([group.path.name, group.index])
-    return scan(self, group, *args, **kwargs)
-
-def counted_survey(self):
-    global surveyed
-    found = survey(self)
-    surveyed = True
-    return found
-
-filefit.ProgressBar.__call__ = tick
-FileTable.scan, filefit.FileFit._survey = counted, counted_survey
-model = HybridRegressor(
-    n_blocks=2, width=8, depth=1, batch_size=50, n_epochs=2, head="gaussian", random_state=0,
-    verbose=False,
-)
-model.fit_file(
-    options["table"], "value", checkpoint=options["folder"], save_every=6,
-)
-leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(model.model_) if hasattr(leaf, "dtype")]
-np.savez(options["out"], *leaves)
-print(json.dumps({"read": read, "devices": jax.device_count()}))
-"""
-
-
-STEPS = """
-import json, re, sys
-
-options = json.loads(sys.argv[1])
-from diglm.distributed import connect
-
-if options["processes"] > 1:
-    connect(options["address"], options["processes"], options["process"], lost_seconds=10)
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-jax.config.update("jax_enable_x64", True)
-from diglm import Flow, Hybrid, flows
-from diglm.bijections import BatchNorm, Chain
-from diglm.completion import Completion
-from diglm.heads import make_head
-from diglm.objectives import JointObjective
-from diglm.training.devices import Layout
-from diglm.training.settings import Schedule, Settings
-from diglm.training.step import Shared, State, Sums, run_chunk
-from diglm.types import Batch
-
-N_STEPS, N_ROWS, DIM = 6, 12, 4
-random, layout, key = np.random.default_rng(0), Layout(), jax.random.key(0)
-x = random.normal(size=(N_STEPS, N_ROWS, DIM)) * np.arange(1, DIM + 1)
-x[..., 0] = np.round(x[..., 0])  # whole numbers, and gaps in the next column
-y = (x[..., 2] > 0).astype(float)
-x[..., 1][random.uniform(size=y.shape) < 0.2] = np.nan
-weight = random.integers(0, 3, y.shape).astype(float)
-weight[0, : N_ROWS // 2] = 0  # the first of two has nothing to learn from in this step
-rows = Batch(x, y, random.uniform(size=y.shape) < 0.7, weight)
-mine = np.array_split(np.arange(N_ROWS), layout.n_processes)[layout.process]
-rows = layout.spread(Batch(*(column[:, mine] for column in rows)))
-
-
-def steps(rich):
-    # A plain flow and head, or one with everything that draws noise or ties rows together.
-    dropout = 0.2 if rich else 0.0
-    bijection = flows.coupling(
-        DIM, n_blocks=2, width=8, depth=1, batch_norm=rich, dropout=dropout, key=key
-    )
-    columns = np.arange(DIM)
-    completion = Completion(np.where(columns == 0, 1.0, 0.0), columns == 1)
-    head, objective = make_head("categorical", DIM, n_classes=2, l2=0.1), JointObjective(0.3)
-    if rich:
-        bijection = Chain([BatchNorm(DIM), bijection])
-        objective = JointObjective(0.3, entropy_weight=0.2, vat_weight=0.5, n_rows=100.0)
-    model = Hybrid(Flow(bijection), head, completion, dropout)
-    schedule = Schedule.of(Settings(learning_rate=0.01), 20)
-    shared = layout.replicate(Shared(model, objective, schedule, layout.mesh))
-    fixed = (shared, rows, *layout.replicate((jnp.asarray(N_STEPS, jnp.int32), key)))
-    given = layout.replicate((State.start(model), Sums.zero(jnp.result_type(float))))
-    program = eqx.filter_jit(run_chunk.__wrapped__).lower(fixed, *given).compile()
-    text = program.compiled.as_text()
-    exchanges = re.findall(" (all-[a-z]+|reduce-scatter|collective-[a-z]+)[(]", text)
-    return exchanges, jax.tree.leaves(program(fixed, *given))
-
-
-(exchanges, plain), (more_exchanges, rich) = steps(False), steps(True)
-np.savez(options["out"], *(np.asarray(leaf) for leaf in plain + rich))
-print(json.dumps([exchanges, more_exchanges]))
-"""
+N_GROUPS = 12  # row groups of 100 rows
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory) -> Path:
-    random = np.random.default_rng(0)
-    size, count = random.normal(size=N_ROWS), random.poisson(3, N_ROWS)
-    value = size + 0.3 * count + 0.3 * random.normal(size=N_ROWS)
-    size[::97] = np.nan
-    path = tmp_path_factory.mktemp("table") / "rows.parquet"
-    pq.write_table(pa.table({"size": size, "count": count, "value": value}), path, GROUP_ROWS)
-    return path
+    return stored(tmp_path_factory.mktemp("table") / "rows.parquet")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_chunks():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("diglm.fitting.files.CHUNK_ROWS", CHUNK_ROWS)
+        yield
 
 
 @pytest.fixture(scope="module")
-def alone(table, tmp_path_factory) -> list[np.ndarray]:
-    """The model of one process on one device."""
-    out = tmp_path_factory.mktemp("alone") / "out.npz"
-    succeeded(run(table, out))
-    return arrays(out)
+def alone(table) -> list[np.ndarray]:
+    """The model of one process on one device: that of the tests."""
+    return arrays_of(fit(table))
 
 
-def run(table, out, *, n: int = 1, folder=None, devices: int = 1, script=WORKER, **ending):
-    """Processes that fit together; `ending`, a chunk and a signal, is for the last of them."""
+def pair(target, folder: Path, **options) -> list[Worker]:
+    """Two processes that share the work."""
     address = f"127.0.0.1:{free_port()}"
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
-    processes = []
-    for i in range(n):
-        options = {
-            "address": address,
-            "processes": n,
-            "process": i,
-            "table": str(table),
-            "out": str(out).format(i),
-            "folder": None if folder is None else str(folder),
-            **(ending if i == n - 1 else {}),
-        }
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-c", script, json.dumps(options)],
-                env=os.environ | {"XLA_FLAGS": flags},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    try:
-        said = [process.communicate(timeout=PATIENCE_SECONDS) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    return [(process.returncode, *words) for process, words in zip(processes, said, strict=True)]
+    return [
+        Worker(target, folder / f"said{i}.txt", address=address, process=i, **options)
+        for i in range(2)
+    ]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@pytest.fixture(scope="module")
+def ended_early(table, tmp_path_factory):
+    """Two processes of which the second is told to stop in one run, and dies in the next."""
+    folder = tmp_path_factory.mktemp("early")
+    runs = {"told": folder / "told", "lost": folder / "lost"}
+    workers = pair(end_early, folder, table=table, **runs)
+    codes = [worker.ended() for worker in workers]
+    return SimpleNamespace(codes=codes, said=[worker.said() for worker in workers], **runs)
 
 
-def succeeded(results) -> list[dict]:
-    for code, _, errors in results:
-        assert code == 0, errors
-    return [json.loads(said.splitlines()[-1]) for _, said, _ in results]
+@pytest.fixture(scope="module")
+def together(table, ended_early, tmp_path_factory):
+    """Two processes that train from the beginning, and go on with the run that lost one."""
+    folder = tmp_path_factory.mktemp("together")
+    lost = shutil.copytree(ended_early.lost, folder / "lost")
+    for worker in pair(train_together, folder, table=table, lost=lost, out=folder):
+        worker.succeeded()
+    about = [json.loads((folder / f"about{i}.json").read_text()) for i in range(2)]
+    arrays = {
+        name: [saved(folder / f"{name}{i}.npz") for i in range(2)]
+        for name in ("fresh", "steps", "resumed")
+    }
+    return SimpleNamespace(about=about, **arrays)
 
 
-def arrays(out: Path) -> list[np.ndarray]:
-    found = np.load(out)
-    return [found[name] for name in found.files]
+def assert_same(first: list[np.ndarray], second: list[np.ndarray]):
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray], rtol=1e-4, atol=1e-5):
+def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray]):
+    """Sums over devices are rounded in another order; nothing else differs."""
     assert len(ours) == len(theirs) > 10
     for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
 
 
-def test_processes_that_do_not_find_one_another_say_so():
+def test_processes_that_do_not_find_one_another_say_so(tmp_path):
     address = f"127.0.0.1:{free_port()}"
-    lonely = f"from diglm.distributed import connect\nconnect('{address}', 2, 5)"
-    done = subprocess.run([sys.executable, "-c", lonely], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "did not find one another" in done.stderr
-    assert "its own process_id" in done.stderr
+    lonely = Worker(connect, tmp_path / "said.txt", address=address, n_processes=2, process_id=5)
+    assert lonely.ended() == 1
+    assert "did not find one another" in lonely.said()
+    assert "its own process_id" in lonely.said()
 
 
 @pytest.mark.slow
 def test_two_devices_train_the_model_of_one(table, alone, tmp_path):
-    told = succeeded(run(table, tmp_path / "out.npz", devices=2, folder=tmp_path / "run"))
-    assert told[0]["devices"] == 2
-    assert_close(arrays(tmp_path / "out.npz"), alone)
+    paths = {"table": table, "folder": tmp_path / "run", "out": tmp_path / "out.npz"}
+    Worker(train_on_devices, tmp_path / "said.txt", devices=2, **paths).succeeded()
+    *arrays, devices = saved(tmp_path / "out.npz")
+    assert devices == 2
+    assert_close(arrays, alone)
 
 
 @pytest.mark.slow
-def test_two_processes_train_the_model_of_one(table, alone, tmp_path):
-    told = succeeded(run(table, tmp_path / "out{}.npz", n=2))
-    first, second = (arrays(tmp_path / f"out{i}.npz") for i in range(2))
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-    assert_close(first, alone)
-    assert {one["devices"] for one in told} == {2}
+def test_two_processes_train_the_model_of_one(table, alone, together):
+    assert_same(*together.fresh)
+    assert_close(together.fresh[0], alone)
+    assert [one["devices"] for one in together.about] == [2, 2]
     # Of the file each process reads its own half, of the copy in random order its own shard.
-    halves = [{group for name, group in one["read"] if name == table.name} for one in told]
-    n_groups = N_ROWS // GROUP_ROWS
-    assert halves == [set(range(n_groups // 2)), set(range(n_groups // 2, n_groups))]
-    shards = [{name for name, _ in one["read"] if name != table.name} for one in told]
+    read = [one["read"] for one in together.about]
+    halves = [{group for name, group in own if name == table.name} for own in read]
+    assert halves == [set(range(N_GROUPS // 2)), set(range(N_GROUPS // 2, N_GROUPS))]
+    shards = [{name for name, _ in own if name != table.name} for own in read]
     assert shards == [{"shard-000.arrow"}, {"shard-001.arrow"}]
 
 
 @pytest.mark.slow
-def test_steps_shared_with_noise_and_batch_statistics_are_those_of_one_and_exchange_once(tmp_path):
+def test_steps_shared_with_noise_and_batch_statistics_are_those_of_one_and_exchange_once(together):
     """Cells, gaps, dropout, uneven weights, missing labels, batch norm, adversarial steps."""
-    assert succeeded(run(None, tmp_path / "alone.npz", script=STEPS)) == [[[], []]]
-    two_processes = run(None, tmp_path / "process{}.npz", script=STEPS, n=2)
-    for plain, with_batch_norm in succeeded(two_processes):
-        assert plain == ["all-reduce"]
+    (none, plain), (none_either, rich) = steps(False), steps(True)
+    assert none == none_either == []
+    for own, about in zip(together.steps, together.about, strict=True):
+        assert_close(own, plain + rich)
+        alone, with_batch_norm = about["exchanges"]
+        assert alone == ["all-reduce"]
         assert with_batch_norm.count("all-reduce") == 1
         assert "all-gather" in with_batch_norm
-    alone = arrays(tmp_path / "alone.npz")
-    for name in ("process0", "process1"):
-        assert_close(arrays(tmp_path / f"{name}.npz"), alone, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_ends_the_run_and_both_resume(table, alone, tmp_path):
-    out, folder = tmp_path / "out{}.npz", tmp_path / "run"
-    results = run(table, out, n=2, folder=folder, chunk=4, signal="SIGKILL")
-    (left, _, errors), (killed, _, _) = results
+def test_sigterm_to_one_ends_both_and_one_process_may_go_on_alone(
+    table, alone, ended_early, tmp_path
+):
+    assert all(f"ended with {128 + signal.SIGTERM}" in said for said in ended_early.said)
+    folder = shutil.copytree(ended_early.told, tmp_path / "run")
+    assert_close(arrays_of(fit(table, folder)), alone)
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_ends_the_run_and_both_resume(alone, ended_early, together):
+    left, killed = ended_early.codes
     assert killed == -signal.SIGKILL
     assert left != 0
-    assert "LostProcessError: A step of 2 processes failed in process 0" in errors
-    assert not list(tmp_path.glob("*.npz"))
-    succeeded(run(table, out, n=2, folder=folder))
-    first, second = (arrays(tmp_path / f"out{i}.npz") for i in range(2))
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-    assert_close(first, alone)
-
-
-@pytest.mark.slow
-def test_sigterm_to_one_ends_both_and_one_process_may_go_on_alone(table, alone, tmp_path):
-    out, folder = tmp_path / "out{}.npz", tmp_path / "run"
-    results = run(table, out, n=2, folder=folder, chunk=3, signal="SIGTERM")
-    assert [code for code, _, _ in results] == [143, 143], results
-    succeeded(run(table, out, folder=folder))
-    assert_close(arrays(tmp_path / "out0.npz"), alone)
+    said = ended_early.said[0]
+    assert "LostProcessError: A step of 2 processes failed in process 0" in said
+    assert_same(*together.resumed)
+    assert_close(together.resumed[0], alone)

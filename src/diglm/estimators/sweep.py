@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.base import clone
 
 from diglm.data.encoder import Container, Encoded, Rows
-from diglm.estimators.common import checked_rows, seed_of
+from diglm.estimators.common import checked_rows, require_length, seed_of
 from diglm.estimators.predicting import AbstractPredictingEstimator
 from diglm.fitting import Fitted, run_each
 from diglm.parameters import Real
 from diglm.predictor import Predictor
 from diglm.predictor.frames import table_like
-from diglm.targets.base import Column
+from diglm.targets.base import Column, as_column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,6 +134,8 @@ def sweep(
         raise ValueError("sweep requires y to be passed, but the target y is None.")
     if X_test is None and y_test is not None:
         raise ValueError("y_test was given without X_test. Give both, or neither.")
+    if X_test is not None and y_test is not None:  # said before training, not after
+        require_length(as_column(y_test), checked_rows(X_test), "y_test")
     source = estimator._memory(X, y, sample_weight, groups)
     request = estimator._request(seed_of(estimator.random_state))
     models, records = [], []

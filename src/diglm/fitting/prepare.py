@@ -103,6 +103,11 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
     train, held_out = (Batch(*(column[part] for column in batch)) for part in split)
     groups, codes = _groups(rows, target, encoder)
     recipe = recipe_of(request.flow, encoder.layout)
+    if recipe.class_base == "always" and not can_have_class_base(target, request):
+        raise ValueError(
+            "base='mixture' goes with head='categorical' and without volume_weight, which sets "
+            "the variance of the one normal; use base='normal'."
+        )
     n_rows = rows.n_rows or len(train.weight)
     sizes = recipe.sizes(request.sizes, n_rows, drops_features=target.drops_features)
     variance = 1.0 if request.volume_weight is None else float(request.volume_weight)
@@ -130,6 +135,12 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
         request, rows, target, encoder, encoded, split, train, expected, groups, codes,
         recipe, sizes, begun,
     )  # fmt: skip
+
+
+def can_have_class_base(target: AbstractTarget, request: Request) -> bool:
+    """Whether each class may have a normal of its own as the base of its features."""
+    choice = target.choice
+    return choice is not None and choice.mixture_base and request.volume_weight is None
 
 
 def lambda_of(request: Request) -> float | None:

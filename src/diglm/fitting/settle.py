@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 
 from diglm.fitting.classbase import with_base_of_classes
-from diglm.fitting.prepare import Prepared
+from diglm.fitting.prepare import Prepared, can_have_class_base
 from diglm.fitting.sources import AbstractSource, pieces
 from diglm.heads import ConjugateHead
 from diglm.heads.bayesian.regression import Statistics
@@ -63,21 +63,8 @@ def _refusal(prepared: Prepared, viewer: Viewer) -> Refusal:
 
 def _with_base(prepared: Prepared, model: Hybrid) -> Hybrid:
     """The trained model with the density of its features that suits them best."""
-    wanted, choice = prepared.recipe.class_base, prepared.target.choice
-    labels = prepared.target.read(prepared.rows.y)
-    classes = prepared.target.class_of(labels)
-    possible = (
-        classes is not None
-        and choice is not None
-        and choice.mixture_base
-        and prepared.request.volume_weight is None
-    )
-    if wanted == "always" and not possible:
-        raise ValueError(
-            "base='mixture' goes with head='categorical' and without volume_weight, which sets "
-            "the variance of the one normal; use base='normal'."
-        )
-    if wanted == "never" or not possible:
+    wanted = prepared.recipe.class_base
+    if wanted == "never" or not can_have_class_base(prepared.target, prepared.request):
         return model
     return with_base_of_classes(
         model,

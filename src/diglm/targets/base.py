@@ -78,10 +78,6 @@ class AbstractTarget(ABC):
     def with_marginal(self, y: Column, weights: Float[np.ndarray, " rows"]) -> "AbstractTarget":
         """The target with p(y) of these rows, which answers for rows that are refused."""
 
-    def class_of(self, labels: Labels) -> np.ndarray | None:
-        """The class of each row where there are classes whose features may be modelled apart."""
-        return None
-
     @property
     def unit(self) -> tuple[float, float]:
         """Location and scale of the head's unit of y."""

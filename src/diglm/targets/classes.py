@@ -96,9 +96,6 @@ class ClassTarget(AbstractTarget):
     def strata(self, labels: Labels) -> np.ndarray:
         return np.where(labels.labelled, labels.ys, -1)
 
-    def class_of(self, labels: Labels) -> np.ndarray:
-        return labels.ys
-
     def head(self, dim: int, n_groups: int) -> AbstractHead:
         if self.choice is None:
             raise ValueError("This target was read from a file and has no head to build.")
