@@ -41,8 +41,7 @@ def test_missingness_is_learned_at_least_as_well_as_median_and_indicator():
     y = (X[:, 0] + X[:, 1] > 0).astype(int)
     missing = rng.random(1500) < np.where(y == 1, 0.5, 0.1)  # missing tells about y
     X[missing, 0] = np.nan
-    model = HybridClassifier(n_blocks=2, width=8, **TINY | dict(n_epochs=30))
-    model.fit(X[:1000], y[:1000])
+    model = HybridClassifier("linear", **TINY | dict(n_epochs=20)).fit(X[:1000], y[:1000])
     filled = np.column_stack(
         [np.where(missing, np.nanmedian(X[:1000, 0]), X[:, 0]), X[:, 1:], missing]
     )

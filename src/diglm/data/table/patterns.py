@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 # Tables with more patterns than this have little use for each of them; the commonest are kept.
-COMMON = 0.05  # rate of new patterns from which on they are nothing strange
+COMMON, MANY = 0.05, 20  # rate and number of patterns from which on new ones are not strange
 MOST_PATTERNS = 4096
 
 
@@ -51,15 +51,16 @@ class Patterns:
     def contain(self, missing: Bool[np.ndarray, "rows columns"]) -> Bool[np.ndarray, " rows"]:
         """For each row, whether its set of missing cells was seen in fit.
 
-        Where cells are missing independently of each other, new sets are nothing strange: if one
-        row in twenty brings one, all sets of cells that were ever missing count as seen.
+        Where cells are missing independently of each other, new sets are nothing strange: if there
+        are many and one row in twenty brings another, all sets of cells that were ever missing
+        count as seen.
         """
         known = np.full(len(missing), () in self._set)
         partial = np.flatnonzero(missing.any(axis=1))
         if partial.size:
             rows, place = distinct_rows(missing[partial])
             known[partial] = np.array([_places(row) in self._set for row in rows])[place]
-        if self.rate >= COMMON:
+        if self.rate >= COMMON and len(self.seen) >= MANY:
             usual = np.zeros(missing.shape[1], bool)
             usual[[place for places in self.seen for place in places]] = True
             known |= ~np.any(missing & ~usual, axis=1)
