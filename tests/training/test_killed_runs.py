@@ -63,7 +63,7 @@ def test_a_disk_that_fills_while_a_state_is_written(start, states, table, whole,
     """A limit on the size of files cuts writing off in the middle, as a full disk does."""
     filled = start(room=3)
     filled.succeeded()
-    assert filled.said().count("No checkpoint was written at step") > 5
+    assert "No checkpoint was written at step" in filled.said()
     assert_same(saved(tmp_path / "out.npz"), whole)
     assert [int(state.name) for state in states()] == [12, 18]  # the second and the third
     assert_same(arrays_of(fit(table, tmp_path / "run")), whole)
