@@ -5,13 +5,15 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 BENCH := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
+TABLES := .venv-tables
+TABLES_STAMP := $(TABLES)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint docs bench lock clean
+.PHONY: help setup demo test lint docs bench bench-tables lock clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv with everything for the demo, tests and docs
 
@@ -32,7 +34,11 @@ docs: $(STAMP)  ## the documentation, in site/
 
 bench: $(BENCH_STAMP)  ## time diglm beside other libraries, in an environment of their own
 	$(BENCH)/bin/python benchmarks/speed.py
-	$(BENCH)/bin/python benchmarks/tables.py
+
+bench-tables: $(TABLES_STAMP)  ## judge diglm beside other models on tables, densities and anomalies
+	$(TABLES)/bin/python benchmarks/densities.py
+	$(TABLES)/bin/python benchmarks/tables.py
+	$(TABLES)/bin/python benchmarks/anomalies.py
 
 # Universal: one file of exact versions, with markers, for every Python and platform supported.
 # The filter drops whatever names an index, so that the file serves any mirror.
@@ -45,7 +51,7 @@ lock: .venv/.uv  ## write constraints.txt anew from pyproject.toml
 	@rm .constraints.new
 
 clean:  ## remove environments, caches and built files
-	rm -rf .venv $(BENCH) site dist demo .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(BENCH) $(TABLES) site dist demo .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The first Python that is new enough makes the environment. uv installs many times faster than
@@ -82,4 +88,10 @@ $(BENCH_STAMP): benchmarks/requirements.txt pyproject.toml | .venv/.uv
 	@$(BIN)/python -m venv --clear $(BENCH)
 	@$(BENCH)/bin/python -m pip install -q $$(grep '^torch==' benchmarks/requirements.txt)
 	@$(BENCH)/bin/python -m pip install -q -r benchmarks/requirements.txt
+	@touch $@
+
+$(TABLES_STAMP): benchmarks/requirements-tables.txt pyproject.toml constraints.txt | .venv/.uv
+	@echo "Installing tables and the models compared on them into $(TABLES)"
+	@$(BIN)/python -m venv --clear $(TABLES)
+	@$(TABLES)/bin/python -m pip install -q -c constraints.txt -r benchmarks/requirements-tables.txt
 	@touch $@

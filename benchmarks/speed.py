@@ -25,7 +25,7 @@ from diglm.predictor import evaluate as engine
 from diglm.report.results import write_result
 from diglm.training.settings import Schedule, Settings
 from diglm.training.state import State, restore
-from diglm.training.step import Shared, run_epoch
+from diglm.training.step import Common, Shared, Turn, run_epoch
 from diglm.types import Batch, partition
 from peers import COUPLINGS, DIM, PEERS, RATE, WIDTH, AbstractPeer, check, interleave, summary, toy
 
@@ -59,7 +59,8 @@ class Diglm(AbstractPeer):
         settings = Settings(learning_rate=RATE, warmup=0.0, final_rate=0.999)
         objective = JointObjective(1.0, density_only=True)
         schedule = Schedule.of(settings, 10**6)
-        self._fixed = (Shared(self._model, objective, schedule), rows, None, None)
+        shared = Shared(self._model, objective, schedule)
+        self._common = Common(shared, rows, None, None, batch)
         self._rng = np.random.default_rng(0)
         self._rows = n
         self._state = State.start(self._model)
@@ -79,9 +80,7 @@ class Diglm(AbstractPeer):
             order = jnp.asarray(self._rng.permutation(self._rows), jnp.int32)
             steps = jnp.asarray(min(n_steps, per_epoch), jnp.int32)
             key = jax.random.key(0, impl="unsafe_rbg")
-            self._state, terms, _ = run_epoch(
-                self._fixed, self._state, order, steps, self._batch, key
-            )
+            self._state, terms, _ = run_epoch((self._common, Turn(order, steps, key)), self._state)
             n_steps -= per_epoch
         jax.block_until_ready(self._state)
         return float("nan") if terms is None else float(terms.loss)
