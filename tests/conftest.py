@@ -39,6 +39,17 @@ hypothesis.settings.load_profile("diglm")
 
 
 MOST_MAPPINGS = 45_000  # of memory; Linux grants a process 65,530
+MOST_MEMORY = 5 * 2**30  # bytes; two workers and what they start must fit into a small machine
+LOOK_EVERY = 300  # programs; to read the list of mappings takes as long as two or three of them
+compiled: list[float] = []  # seconds that programs took since the last look
+
+
+def note_program(event: str, seconds: float, **_) -> None:
+    if event == "/jax/core/compile/backend_compile_duration":
+        compiled.append(seconds)
+
+
+jax.monitoring.register_event_duration_secs_listener(note_program)
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +60,24 @@ def bounded_programs():
     """
     yield
     maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
-        jax.clear_caches()
-        gc.collect()
+    if len(compiled) >= LOOK_EVERY and maps.exists():
+        compiled.clear()
+        if maps.read_bytes().count(b"\n") > MOST_MAPPINGS or _memory() > MOST_MEMORY:
+            jax.clear_caches()
+            gc.collect()
+
+
+def _memory() -> int:
+    """Bytes that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def pytest_collection_finish() -> None:
+    """Pass over what was imported, a million objects that stay, in the search for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from diglm import Flow, Hybrid, compiling, flows
+from diglm.bijections import MarginalMap
 from diglm.compiling import jit_once
+from diglm.completion import Completion
 from diglm.heads import make_head
 from diglm.objectives import JointObjective
 from diglm.training import fit, step
@@ -23,6 +25,27 @@ def test_what_runs_once_may_be_called_again_with_other_shapes():
     total = jit_once(lambda xs, scale: scale * jnp.sum(xs))
     for n in (2, 3):
         assert float(total(jnp.ones(n), jnp.asarray(2.0))) == 2.0 * n
+
+
+def test_building_a_flow_compiles_nothing(key):
+    """A program for each shape of array would take longer than a short training."""
+    jax.random.key_data(key)
+    compiled = []
+
+    def note(event, *_, **__):
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        flows.coupling(7, n_blocks=3, width=11, depth=2, kind="spline", key=key)
+        flows.coupling(5, n_blocks=2, width=13, depth=1, conditioner="highway", key=key)
+        flows.linear(9, key=key)
+        MarginalMap.fit(np.random.default_rng(0).normal(size=(50, 3)))
+        Completion(np.array([0.0, 1.0, 0.0]), np.array([True, False, False]))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert compiled == []
 
 
 @pytest.mark.parametrize("many, brief", [(0, False), (1e9, True)])

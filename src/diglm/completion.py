@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from scipy.stats import qmc
 
-from diglm.types import Buffer, Scalar
+from diglm.types import Buffer, Scalar, placed
 
 STARTING_LOG_SCALE = -1.0
 
@@ -71,13 +71,13 @@ class Completion(AbstractCompletion):
     any_missing: bool = eqx.field(static=True)
 
     def __init__(self, widths: Float[np.ndarray, " dim"], missing: Bool[np.ndarray, " dim"]):
-        self.widths = Buffer(jnp.asarray(widths, jnp.result_type(float)))
-        self.missing = Buffer(jnp.asarray(missing))
+        self.widths = Buffer(placed(np.asarray(widths, float)))
+        self.missing = Buffer(placed(missing))
         (dim,) = widths.shape
         self.any_cells, self.any_missing = bool(np.any(widths > 0)), bool(np.any(missing))
-        self.location = jnp.zeros(dim)
-        self.log_scale = jnp.full(dim, STARTING_LOG_SCALE)
-        self.from_present = jnp.zeros((2 * dim if self.any_missing else 0, dim))
+        self.location = placed(np.zeros(dim))
+        self.log_scale = placed(np.full(dim, STARTING_LOG_SCALE))
+        self.from_present = placed(np.zeros((2 * dim if self.any_missing else 0, dim)))
 
     @property
     def needed(self) -> bool:

@@ -56,6 +56,14 @@ def pad(rows: Batch, size: int) -> Batch:
     return Batch(*padded(tuple(rows), size))
 
 
+def placed(values: Any) -> Array:
+    """NumPy's numbers as an array of JAX's, floats in its precision, for the parts of models.
+
+    As `jnp.asarray`, which compiles a program for each shape that it meets; so does `jnp.zeros`.
+    """
+    return jax.device_put(np.asarray(values))
+
+
 def generator(key: Key) -> np.random.Generator:
     """NumPy's generator seeded by a JAX key, for the starting weights of layers.
 
@@ -69,7 +77,7 @@ def split_key(key: Key, n: int) -> list[Key]:
     """`n` independent keys for building, as `jax.random.split` but without compiling."""
     seeds = np.random.SeedSequence(np.asarray(jax.random.key_data(key)).ravel().tolist())
     states = [child.generate_state(2, np.uint32) for child in seeds.spawn(n)]
-    return [jax.random.wrap_key_data(jnp.asarray(state)) for state in states]
+    return [jax.random.wrap_key_data(placed(state)) for state in states]
 
 
 def clamp(x: Array, low: ArrayLike, high: ArrayLike) -> Array:

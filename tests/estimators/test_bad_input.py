@@ -88,7 +88,7 @@ def test_targets_that_cannot_be():
     [
         ({"flow": "realnvp"}, r"Expected a flow among \['coupling', .*got 'realnvp'"),
         ({"flow": CouplingFlow(base="flat")}, "base must be 'auto' or 'normal' or 'mixture'; got"),
-        ({"head": "softmax"}, r"Expected a head among \['bayesian', .*got 'softmax'"),
+        ({"head": "softmax"}, r"Expected a head among \['auto', 'bayesian', .*got 'softmax'"),
         ({"head": "poisson"}, "predicts numbers; for classes choose another head"),
         ({"head": 3}, "head must be the name of a head, or a head of diglm.heads; got 3"),
         ({"head": Bayesian(noise=-1.0)}, "noise must be 'auto' or a finite number > 0; got -1.0"),

@@ -11,6 +11,7 @@ import diglm
 from diglm import Flow, Hybrid, HybridClassifier, HybridDensity, HybridRegressor, flows
 from diglm.heads import make_head
 from diglm.objectives import JointObjective
+from diglm.recipes import CouplingFlow
 from diglm.training import Settings, fit, together
 from diglm.training.together import fit_together
 from diglm.types import Batch, partition
@@ -34,7 +35,7 @@ def classes(n=160, seed=0):
 def classified():
     X, y = classes()
     X_test, y_test = classes(90, seed=1)
-    couplings = dict(flow="coupling", n_blocks=2, width=8, depth=1)
+    couplings = dict(flow=CouplingFlow(tail=0), n_blocks=2, width=8, depth=1)
     estimator = HybridClassifier(**SMALL | couplings)
     return estimator, diglm.sweep(estimator, X, y, WEIGHTS, X_test=X_test, y_test=y_test)
 

@@ -19,7 +19,7 @@ def moons():
 def test_a_base_of_one_normal_a_class_is_a_density_and_draws_classes(moons):
     X, y = moons
     settings = TINY | dict(n_epochs=20, n_blocks=2, width=8)
-    model = HybridClassifier(CouplingFlow(base="mixture"), **settings).fit(X, y)
+    model = HybridClassifier(CouplingFlow(base="mixture", tail=0), **settings).fit(X, y)
     assert model.model_.flow.base.means.shape == (2, 2)
     side = np.linspace(-4, 5, 181)
     grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
@@ -53,5 +53,7 @@ def test_a_mixture_base_says_what_it_does_not_go_with(moons, options):
         HybridClassifier(LinearFlow(base="mixture"), **options, **TINY).fit(X, y)
     with pytest.raises(ValueError, match="base='mixture' goes with head='categorical'"):
         HybridRegressor(LinearFlow(base="mixture"), head="gaussian", **TINY).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="tail=0"):
+        HybridClassifier(CouplingFlow(base="mixture"), **TINY).fit(X, y)
     with pytest.raises(ValueError, match="base='mixture'"):
         HybridDensity(LinearFlow(base="mixture"), **TINY).fit(X)

@@ -20,7 +20,7 @@ def labelled(n, levels, rng):
 def test_the_rate_of_refusals_is_kept_where_new_rows_show_new_levels(levels):
     rng = np.random.default_rng(levels)
     X, y = labelled(1000, levels, rng)
-    model = HybridClassifier(reject=0.05, **SETTINGS)
+    model = HybridClassifier("linear", reject=0.05, **SETTINGS)
     if levels == 500:
         model.fit(X, y)
     else:
@@ -40,7 +40,7 @@ def test_the_order_of_categories_does_not_follow_held_out_targets():
         frame = pd.DataFrame({"g": rng.integers(0, 400, n).astype(str), "a": rng.normal(size=n)})
         return frame, rng.normal(size=n)
 
-    model = HybridRegressor(**SETTINGS).fit(*rows(1000))
+    model = HybridRegressor("linear", **SETTINGS).fit(*rows(1000))
     X, y = rows(3000)
     ends = model.predict_interval(X, 0.9)
     assert 0.86 < np.mean((y > ends[:, 0]) & (y < ends[:, 1])) < 0.94

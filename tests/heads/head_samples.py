@@ -20,6 +20,8 @@ GLM_HEADS = {
     "poisson": heads.PoissonHead,
     "negative_binomial": heads.NegativeBinomialHead,
     "gamma": heads.GammaHead,
+    "hurdle": heads.HurdleHead,
+    "zero_inflated": heads.ZeroInflatedHead,
 }
 NAMES = sorted(GLM_HEADS)
 DISCRETE = ["bernoulli", "poisson", "negative_binomial"]
@@ -47,6 +49,12 @@ def data(name, rows=300, dim=DIM, seed=0):
         "poisson": lambda: rng.poisson(np.exp(eta)).astype(float),
         "negative_binomial": lambda: rng.poisson(np.exp(eta) * rng.gamma(2, 0.5, rows)) * 1.0,
         "gamma": lambda: rng.gamma(3, np.exp(eta) / 3),
+        "hurdle": lambda: rng.gamma(3, np.exp(eta) / 3) * (rng.logistic(size=rows) > zs[:, 1]),
+        "zero_inflated": lambda: (
+            rng.poisson(2 * np.exp(eta) * rng.gamma(2, 0.5, rows))
+            * (rng.logistic(size=rows) > zs[:, 1])
+            * 1.0
+        ),
     }
     return zs, targets[name]()
 
@@ -55,6 +63,12 @@ def data(name, rows=300, dim=DIM, seed=0):
 def respond(head, zs):
     """Responses of a batch, compiled: op by op, most of the time would go into compiling."""
     return jax.vmap(head)(jnp.asarray(zs))
+
+
+@eqx.filter_jit
+def started(head, ys):
+    """The head at its start, compiled for the same reason."""
+    return head.start(ys)
 
 
 def scalar(value):
@@ -70,4 +84,8 @@ RESPONSES = {
     "poisson, large": heads.Poisson(scalar(20.0)),
     "negative_binomial": heads.NegativeBinomial(scalar(1.3), scalar(-0.5)),
     "gamma": heads.Gamma(scalar(0.4), scalar(0.8)),
+    "hurdle": heads.ZeroInflated(scalar(-0.4), heads.Gamma(scalar(0.4), scalar(0.8))),
+    "zero_inflated": heads.ZeroInflated(
+        scalar(-0.4), heads.NegativeBinomial(scalar(1.3), scalar(-0.5))
+    ),
 }

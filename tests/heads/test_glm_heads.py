@@ -7,19 +7,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from head_samples import DIM, NAMES, REAL, build, data, respond
+from head_samples import DIM, NAMES, REAL, build, data, respond, started
 
 from diglm import heads
 from diglm.types import partition
+
+SEVERAL_DECIDE = ("mixture", "hurdle", "zero_inflated")  # predictors, of the mean
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_match_finite_differences(name):
     zs, ys = data(name, rows=6)
-    head = build(name).start(ys)
-    parameters, rest = partition(head)
+    parameters, rest = partition(started(build(name), ys))
     flat, unravel = jax.flatten_util.ravel_pytree(parameters)
-    flat = flat + 0.1 * jax.random.normal(jax.random.key(1), flat.shape)
+    flat = np.asarray(flat) + 0.1 * np.random.default_rng(1).normal(size=flat.shape)
 
     @jax.jit
     @jax.value_and_grad
@@ -27,7 +28,7 @@ def test_gradients_match_finite_differences(name):
         responses = jax.vmap(eqx.combine(unravel(flat), rest))(jnp.asarray(zs))
         return jnp.sum(responses.log_prob(jnp.asarray(ys))) + jnp.sum(responses.entropy())
 
-    steps = 1e-5 * jnp.eye(flat.size)
+    steps = 1e-5 * np.eye(flat.size)
     finite = [(loss(flat + step)[0] - loss(flat - step)[0]) / 2e-5 for step in steps]
     np.testing.assert_allclose(loss(flat)[1], finite, rtol=2e-5, atol=2e-5)
 
@@ -95,6 +96,9 @@ def test_start_is_the_best_constant_prediction(name):
         np.testing.assert_allclose(response.mean, np.average(ys, weights=weights))
         spread = np.average((ys - response.mean) ** 2, weights=weights)
         np.testing.assert_allclose(response.variance, spread)
+    elif name == "zero_inflated":  # half of the zeros are taken for zeros of their own
+        share = np.average(ys == 0, weights=weights)
+        np.testing.assert_allclose(jax.nn.sigmoid(head.bias[0]), 0.5 * share)
     elif name == "mixture":  # a component for each quarter of the targets
         response = head(jnp.zeros(DIM))
         np.testing.assert_allclose(response.mean, np.average(ys, weights=weights), rtol=0.02)
@@ -174,7 +178,10 @@ def test_calibrated_scales_the_spread(name):
     zs, ys = data(name)
     head, c = heads.fit_head(build(name), zs, ys), 1.7
     before, after = respond(head, zs), respond(eqx.filter_jit(lambda h: h.calibrated(c))(head), zs)
-    if name in ("gaussian", "heteroscedastic", "student_t", "gamma"):
+    if name in ("hurdle", "zero_inflated"):  # what is not zero, like the family it has
+        np.testing.assert_allclose(after.logit, before.logit)
+        before, after = before.rest, after.rest
+    if name in ("gaussian", "heteroscedastic", "student_t", "gamma", "hurdle"):
         np.testing.assert_allclose(after.std, c * before.std, rtol=1e-9)
         np.testing.assert_allclose(after.mean, before.mean, rtol=1e-9)
     elif name == "bernoulli":
@@ -211,17 +218,24 @@ def test_log_prob_bound_is_reached_and_never_passed(name):
 
 def test_only_discrete_heads_have_a_bound():
     have = {name for name in NAMES if build(name).log_prob_bound(jnp.ones(())) is not None}
-    assert have == {"bernoulli", "categorical", "poisson", "negative_binomial"}
+    assert have == {"bernoulli", "categorical", "poisson", "negative_binomial", "zero_inflated"}
     for name in NAMES:  # the response agrees
         assert build(name)(jnp.zeros(DIM)).discrete == (name in have)
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"categorical", "mixture"}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"categorical", *SEVERAL_DECIDE}))
 def test_eta_for_mean_inverts_the_mean(name):
     head = build(name).start(data(name)[1])
     for mean in (0.2, 0.9) if name == "bernoulli" else (0.5, 4.0):
         eta = head.bias.at[0].set(head.eta_for_mean(mean))
         np.testing.assert_allclose(head.family.response(eta).mean, mean, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SEVERAL_DECIDE)
+def test_a_mean_of_several_predictors_is_not_inverted(name):
+    assert not build(name).inverts_mean
+    with pytest.raises(ValueError, match="no single one gives it"):
+        build(name).eta_for_mean(1.0)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -19,7 +19,17 @@ FAMILIES = {
     "poisson": heads.PoissonFamily,
     "negative_binomial": heads.NegativeBinomialFamily,
     "gamma": heads.GammaFamily,
+    "hurdle": heads.HurdleFamily,
+    "zero_inflated": heads.ZeroInflatedFamily,
 }
+AS_THEY_ARE = (
+    "bernoulli",
+    "poisson",
+    "negative_binomial",
+    "zero_inflated",
+    "bayesian_poisson",
+    "mixed_poisson",
+)
 ANY_NUMBER = ("gaussian", "heteroscedastic", "student_t", "mixture")
 
 
@@ -36,7 +46,9 @@ def classes(choice, dim=2, n_classes=2, n_groups=0):
 
 def test_every_glm_head_has_a_name_and_a_constructor():
     assert set(GLM_HEADS) == {*FAMILIES, "categorical"} <= set(HEADS)
-    assert set(HEADS) - set(GLM_HEADS) == {"bayesian", "bayesian_poisson", "mixed", "mixed_poisson"}
+    others = {"auto", "bayesian", "bayesian_poisson", "mixed", "mixed_poisson"}
+    assert set(HEADS) - set(GLM_HEADS) == others
+    assert all(HEADS[name]().name == name for name in HEADS)
 
 
 @pytest.mark.parametrize("name", sorted(GLM_HEADS))
@@ -157,6 +169,8 @@ WRONG = {
     "poisson": ([0.0, 3.0, -1.0], r"whole numbers y >= 0; got -1\.0"),
     "negative_binomial": ([0.0, 3.5], r"whole numbers y >= 0; got 3\.5"),
     "gamma": ([2.0, 0.0], r"y > 0; got 0\.0"),
+    "hurdle": ([2.0, -1.0], r"y >= 0; got -1\.0"),
+    "zero_inflated": ([0.0, 3.5], r"whole numbers y >= 0; got 3\.5"),
     "bayesian_poisson": ([0.0, 3.5], r"whole numbers y >= 0; got 3\.5"),
     "mixed_poisson": ([-2.0], r"whole numbers y >= 0; got -2\.0"),
 }
@@ -165,6 +179,8 @@ RIGHT = {
     "poisson": [0.0, 7.0],
     "negative_binomial": [0.0, 7.0],
     "gamma": [1e-9, 7.0],
+    "hurdle": [0.0, 7.5],
+    "zero_inflated": [0.0, 7.0],
     "bayesian_poisson": [0.0, 7.0],
     "mixed_poisson": [0.0, 7.0],
 }
@@ -185,9 +201,9 @@ def test_targets_outside_the_support_are_named(name):
 def test_units_keep_targets_in_the_support(name):
     choice, ys = HEADS[name](), np.array([1.0, 2.0, 6.0])
     location, scale = choice.unit(ys)
-    if name in ("bernoulli", "poisson", "negative_binomial", "bayesian_poisson", "mixed_poisson"):
+    if choice.name in AS_THEY_ARE:
         assert (location, scale) == (0.0, 1.0)
-    elif name == "gamma":
+    elif name in ("gamma", "hurdle"):
         assert (location, scale) == (0.0, 3.0)
     else:
         np.testing.assert_allclose([location, scale], [ys.mean(), ys.std()])
@@ -205,4 +221,4 @@ def test_a_family_of_ones_own_class_says_the_same(name):
     family.check_support(ys)
     assert family.unit(ys) == heads.GLM(family()).unit(ys)
     bound = family().log_prob_bound(jnp.ones(()))
-    assert (bound is None) == (name in (*ANY_NUMBER, "gamma"))
+    assert (bound is None) == (name in (*ANY_NUMBER, "gamma", "hurdle"))

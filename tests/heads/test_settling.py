@@ -16,6 +16,7 @@ from diglm.heads.calibration import (
     calibrated,
     least_spreads,
     log_likelihood,
+    widened,
 )
 
 NONE = np.arange(0)
@@ -79,10 +80,8 @@ def test_the_prior_of_a_start_is_the_one_that_suits_the_judged_rows():
     judged = Features(rng.normal(size=(200, 30)), rng.normal(size=200), np.ones(200))
     head = heads.GaussianHead(30).start(rows.y, rows.weight)
     shrunk = head.begin(rows, judged, exactly=False)
-    few = head.begin(rows, judged.take(np.arange(5)), exactly=False)  # too few to choose by
     by_hand = heads.fit_head(head, zs, noise, l2=100.0, max_steps=30, tolerance=1e-5)
     np.testing.assert_allclose(shrunk.weight, by_hand.weight, atol=1e-3)
-    assert np.sum(np.square(few.weight)) > 2 * np.sum(np.square(shrunk.weight))
 
 
 def test_a_start_that_is_not_finite_or_too_large_is_not_taken():
@@ -147,17 +146,44 @@ def test_settling_calibrates_unless_nothing_else_was_fitted(name):
         spreads = list(head.family.spreads)
         etas = rows.z @ np.asarray(head.weight).T[:, spreads] + np.asarray(head.bias)[spreads]
         least = np.quantile(etas, 0.005, axis=0)
-        factor = best_factor(
-            eqx.tree_at(
-                lambda h: h.eta_low.value, head, head.eta_low.value.at[np.array(spreads)].set(least)
-            ),
-            held_out,
+        places = np.array(spreads)
+        held = eqx.tree_at(
+            lambda h: h.eta_low.value, head, head.eta_low.value.at[places].set(least)
         )
-        shift = (2 if name == "heteroscedastic" else 1) * np.log(float(factor))
-        np.testing.assert_allclose(settled.eta_low.value[np.array(spreads)], least + shift)
+        shift = np.asarray(widened(held, held_out).bias - head.bias)[places]
+        np.testing.assert_allclose(settled.eta_low.value[places], least + shift, rtol=1e-6)
     else:
-        expected = calibrated(head, held_out)
-        assert eqx.tree_equal(settled, expected)
+        judge = calibrated if head.family.of_classes else widened
+        assert eqx.tree_equal(settled, judge(head, held_out))
+
+
+def factor_of(sd, n):
+    """By how much a normal of deviation one is widened for n rows that scatter by exactly `sd`."""
+    rows = Features(np.zeros((n, DIM)), sd * np.resize([1.0, -1.0], n), np.ones(n))
+    head = heads.GaussianHead(DIM)
+    after = widened(head, rows)
+    return float(np.exp(after.family.log_scale() - head.family.log_scale()))
+
+
+def test_a_spread_is_widened_by_what_rows_say_and_by_what_they_leave_open():
+    np.testing.assert_allclose(factor_of(1.5, 4000), 1.5, rtol=0.01)
+    assert 1.0 < factor_of(1.0, 4000) < 1.01  # many rows leave nothing open
+    assert 1.08 < factor_of(1.0, 12) < 1.25  # a t of 12 degrees of freedom is wider by a tenth
+    assert factor_of(1.0, 6) > factor_of(1.0, 12)
+    assert factor_of(0.5, 10) > 0.75  # few rows that scatter less do not make sure
+    assert factor_of(1.0, 4) == 1.0  # too few to say anything
+
+
+def test_the_prior_of_a_start_is_chosen_by_folds_where_few_rows_are_judged():
+    rng = np.random.default_rng(0)
+    noise = Features(rng.normal(size=(48, 8)), rng.normal(size=48), np.ones(48))
+    none = noise.take(NONE)
+    head = heads.StudentTHead(8).start(noise.y, noise.weight)
+    shrunk, weak = head.begin(noise, none, exactly=False), heads.fit_head(head, *noise[:2], l2=1.0)
+    assert np.sum(np.square(shrunk.weight)) < 0.2 * np.sum(np.square(weak.weight))
+    clear = noise._replace(y=noise.z[:, 0] + 0.1 * noise.y)
+    kept = heads.GaussianHead(8).start(clear.y, clear.weight).begin(clear, none, exactly=False)
+    np.testing.assert_allclose(kept.weight[0, 0], 1.0, atol=0.1)
 
 
 def test_bounds_of_spreads_need_rows():
@@ -230,7 +256,11 @@ def test_weights_bias_and_scale_of_what_is_normal_and_linear():
     np.testing.assert_allclose(jnp.full(4, scale), response.scale)
     for name in sorted({*NAMES} - {"gaussian"}):
         assert build(name).linear_gaussian() is None
-    assert [name for name in NAMES if not build(name).inverts_mean] == ["mixture"]
+    assert [name for name in NAMES if not build(name).inverts_mean] == [
+        "hurdle",
+        "mixture",
+        "zero_inflated",
+    ]
     assert ConjugateHead(2).inverts_mean and not ConjugateHead(2, n_targets=2).inverts_mean
 
 

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +16,11 @@ from diglm.bijections import Affine, BatchNorm, Chain, Identity
 from diglm.heads import make_head
 from diglm.objectives import JointObjective
 from diglm.training import NonFiniteTrainingWarning, Settings, fit
+from diglm.training.loop import epochs
 from diglm.training.settings import Schedule
+from diglm.training.state import State
+from diglm.training.step import run_epoch
+from diglm.training.together import run_epoch_together
 from diglm.types import Batch, partition
 
 
@@ -200,3 +205,20 @@ def test_history_has_one_record_an_epoch():
     result = fit(small_model(), rows_of(200), objective=JointObjective(), settings=SHORT)
     assert len(result.history) == 3
     assert {"loss", "log_px", "log_py", "skill", "seconds", "epoch"} <= set(result.history[0])
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_every_buffer_that_an_epoch_gives_away_is_used(together):
+    """JAX warns of one that is not, and no thread can silence that for itself alone."""
+    model = small_model()
+    common, turns = epochs(model, rows_of(), JointObjective(), rows_of(50), SHORT, 0)
+    state, (_, turn) = State.start(model), next(turns)
+    fixed, loop = (common, turn), run_epoch
+    if together:
+        state = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), state)
+        fixed, loop = (*fixed, jnp.ones(2), jnp.ones(2, bool)), run_epoch_together
+    given = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(state)]
+    taken = eqx.filter_eval_shape(loop.__wrapped__, fixed, state)
+    left = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(taken)]
+    for buffer in given:
+        left.remove(buffer)

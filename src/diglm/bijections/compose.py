@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from diglm.bijections.base import AbstractBijection, n_rows
 from diglm.bijections.reversible import run_reversibly
-from diglm.types import Key, split_key
+from diglm.types import Key, placed, split_key
 
 
 class Chain(AbstractBijection):
@@ -107,7 +107,7 @@ class Scan(AbstractBijection):
             raise ValueError(f"Scan needs n_blocks >= 1; got {n_blocks}.")
         blocks = [make_block(block_key) for block_key in split_key(key, n_blocks)]
         self.blocks = jax.tree.map(
-            lambda *leaves: jnp.asarray(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0],
+            lambda *leaves: placed(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0],
             *blocks,
         )
         if self.blocks.in_shape != self.blocks.out_shape:

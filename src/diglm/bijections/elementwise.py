@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.bijections.base import AbstractBijection, sum_over
-from diglm.types import Buffer, Key, Scalar
+from diglm.types import Buffer, Key, Scalar, placed
 
 
 class Identity(AbstractBijection):
@@ -79,7 +79,7 @@ class Standardise(AbstractBijection):
                 "Standardise needs finite means and positive, finite scales; use scale 1 for a "
                 "constant column."
             )
-        self.mean, self.scale = Buffer(jnp.asarray(mean)), Buffer(jnp.asarray(scale))
+        self.mean, self.scale = Buffer(placed(mean)), Buffer(placed(scale))
         self.in_shape = self.out_shape = mean.shape
 
     def forward_and_log_det(

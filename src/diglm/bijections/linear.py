@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from scipy.linalg import lu
 
 from diglm.bijections.base import AbstractBijection
-from diglm.types import Buffer, Key, Scalar, generator
+from diglm.types import Buffer, Key, Scalar, generator, placed
 
 LOG_SCALE_BOUND = 5.0
 RIDGE = 1e-3
@@ -46,12 +46,12 @@ class LULinear(AbstractBijection):
         rotation, _ = np.linalg.qr(generator(key).normal(size=(dim, dim)))
         p, lower, upper = lu(rotation)  # pyright: ignore[reportAssignmentType]
         diagonal = np.diag(upper)
-        self.rows = Buffer(jnp.asarray(np.argmax(p, axis=1)))
-        self.lower = jnp.asarray(dim * (p @ lower), float)
-        self.upper = jnp.asarray(dim * upper, float)
-        self.raw_log_scale = jnp.asarray(_unbound(np.log(np.abs(diagonal))), float)
-        self.sign = Buffer(jnp.asarray(np.sign(diagonal), float))
-        self.bias = jnp.zeros(dim)
+        self.rows = Buffer(placed(np.argmax(p, axis=1)))
+        self.lower = placed(dim * (p @ lower))
+        self.upper = placed(dim * upper)
+        self.raw_log_scale = placed(_unbound(np.log(np.abs(diagonal))))
+        self.sign = Buffer(placed(np.sign(diagonal)))
+        self.bias = placed(np.zeros(dim))
         self.in_shape = self.out_shape = (dim,)
 
     @classmethod
@@ -95,8 +95,8 @@ class LULinear(AbstractBijection):
     ) -> "LULinear":
         dim = bias.shape[0]
         blank = cls(dim, key=jax.random.key(0))
-        floats = [jnp.asarray(part, float) for part in (dim * lower, np.zeros((dim, dim)))]
-        floats += [jnp.asarray(part, float) for part in (_unbound(log_scale), bias, np.ones(dim))]
+        floats = [placed(part) for part in (dim * lower, np.zeros((dim, dim)))]
+        floats += [placed(part) for part in (_unbound(log_scale), bias, np.ones(dim))]
         return eqx.tree_at(
             lambda layer: (
                 layer.lower,
@@ -107,7 +107,7 @@ class LULinear(AbstractBijection):
                 layer.rows.value,
             ),
             blank,
-            (*floats, jnp.asarray(rows)),
+            (*floats, placed(rows)),
         )
 
     def forward_and_log_det(

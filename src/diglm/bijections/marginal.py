@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from diglm.bijections.base import AbstractBijection
 from diglm.bijections.spline import Knots, rational_quadratic, rational_quadratic_inverse
-from diglm.types import Buffer, Key, Scalar
+from diglm.types import Buffer, Key, Scalar, placed
 
 FEWEST_ROWS = 10  # below, the map is the identity with logarithmic tails
 REACH = 10.0  # the spline ends at most this far out; tails follow
@@ -48,9 +48,9 @@ class MarginalMap(AbstractBijection):
         x, z, slope = (
             np.stack(rows) for rows in zip(*(_pad(c, n_knots) for c in columns), strict=True)
         )
-        self.x, self.width = Buffer(jnp.asarray(x[:, :-1])), Buffer(jnp.asarray(np.diff(x)))
-        self.z, self.height = Buffer(jnp.asarray(z[:, :-1])), Buffer(jnp.asarray(np.diff(z)))
-        self.slope = Buffer(jnp.asarray(slope))
+        self.x, self.width = Buffer(placed(x[:, :-1])), Buffer(placed(np.diff(x)))
+        self.z, self.height = Buffer(placed(z[:, :-1])), Buffer(placed(np.diff(z)))
+        self.slope = Buffer(placed(slope))
         self.lower = Tail([(c.x[0], c.z[0], c.slope[0], c.lower_tau) for c in columns])
         self.upper = Tail([(c.x[-1], c.z[-1], c.slope[-1], c.upper_tau) for c in columns])
         self.in_shape = self.out_shape = (len(columns),)
@@ -113,8 +113,8 @@ class Tail(eqx.Module):
         x, z, slope, tau = (
             np.array(values, dtype=np.float64) for values in zip(*rows, strict=True)
         )
-        self.x, self.z = Buffer(jnp.asarray(x)), Buffer(jnp.asarray(z))
-        self.tau, self.gain = Buffer(jnp.asarray(tau)), Buffer(jnp.asarray(slope * tau))
+        self.x, self.z = Buffer(placed(x)), Buffer(placed(z))
+        self.tau, self.gain = Buffer(placed(tau)), Buffer(placed(slope * tau))
 
 
 class Column(NamedTuple):

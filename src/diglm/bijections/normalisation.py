@@ -5,13 +5,14 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from diglm.bijections.base import AbstractBijection, along_first
 from diglm.bijections.elementwise import as_shape
 from diglm.networks.normalisation import EPSILON, blend
 from diglm.rows import pool_statistics
-from diglm.types import Buffer, Key, Scalar
+from diglm.types import Buffer, Key, Scalar, placed
 
 
 class ActNorm(AbstractBijection):
@@ -31,7 +32,7 @@ class ActNorm(AbstractBijection):
 
     def __init__(self, shape: int | tuple[int, ...]):
         self.in_shape = self.out_shape = as_shape(shape)
-        self.bias, self.log_scale = (jnp.zeros(self.in_shape[0]) for _ in range(2))
+        self.bias, self.log_scale = (placed(np.zeros(self.in_shape[0])) for _ in range(2))
 
     def forward_and_log_det(
         self, x: Float[Array, "dim ..."], *, key: Key | None = None
@@ -87,8 +88,8 @@ class BatchNorm(AbstractBijection):
     out_shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, dim: int):
-        self.log_gain, self.bias = jnp.zeros(dim), jnp.zeros(dim)
-        self.mean, self.var = Buffer(jnp.zeros(dim)), Buffer(jnp.ones(dim))
+        self.log_gain, self.bias = placed(np.zeros(dim)), placed(np.zeros(dim))
+        self.mean, self.var = Buffer(placed(np.zeros(dim))), Buffer(placed(np.ones(dim)))
         self.in_shape = self.out_shape = (dim,)
 
     def forward_and_log_det(

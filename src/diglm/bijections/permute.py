@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from diglm.bijections.base import AbstractBijection
-from diglm.types import Buffer, Key, Scalar, generator
+from diglm.types import Buffer, Key, Scalar, generator, placed
 
 
 class Permute(AbstractBijection):
@@ -25,8 +25,8 @@ class Permute(AbstractBijection):
             raise ValueError(
                 f"Permute needs each of 0, ..., dim - 1 once, in any order; got {indices}."
             )
-        self.indices = Buffer(jnp.asarray(values))
-        self.inverse_indices = Buffer(jnp.asarray(np.argsort(values)))
+        self.indices = Buffer(placed(values))
+        self.inverse_indices = Buffer(placed(np.argsort(values)))
         self.in_shape = self.out_shape = values.shape
 
     def forward_and_log_det(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from diglm.bijections.base import AbstractBijection
-from diglm.types import Key, Scalar, generator
+from diglm.types import Key, Scalar, generator, placed
 
 LEAST_SLOPE = 1e-3
 HALVINGS = 32
@@ -37,8 +37,8 @@ class Planar(AbstractBijection):
             raise ValueError(f"Planar needs dim >= 1; got {dim}.")
         rng = generator(key)
         w, u = rng.normal(size=(2, dim)) / math.sqrt(dim)
-        self.w, self.u = jnp.asarray(w, float), jnp.asarray(0.1 * u, float)
-        self.b = jnp.asarray(rng.normal(), float)
+        self.w, self.u = placed(w), placed(0.1 * u)
+        self.b = placed(rng.normal())
         self.in_shape = self.out_shape = (dim,)
 
     def forward_and_log_det(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from diglm.bijections.base import AbstractBijection, sum_over
 from diglm.bijections.elementwise import as_shape
-from diglm.types import Key
+from diglm.types import Key, placed
 
 LEAST_SHARE = 1e-2  # of the whole interval, for the width and the height of a bin
 LEAST_SLOPE = 1e-2
@@ -43,7 +43,7 @@ class Spline(AbstractBijection):
 
     def __init__(self, shape: int | tuple[int, ...], n_bins: int = 8, bound: float = 5.0):
         self.in_shape = self.out_shape = as_shape(shape)
-        self.raw = jnp.zeros((self.in_shape[0], n_spline_parameters(n_bins)))
+        self.raw = placed(np.zeros((self.in_shape[0], n_spline_parameters(n_bins))))
         self.bound = check_bound("Spline", bound)
 
     def forward_and_log_det(

@@ -42,6 +42,16 @@ FLIGHTS_2008 = Source(
     "US flights that arrived, January to April 2008: eight attributes and the arrival delay",
 )
 
+ADBENCH = Source(
+    "adbench_odd.npz",
+    "99f35d32aafae70ed3fb8d35e659cd06a89aa96530dfa140c8808a94b639b6eb",
+    "21 tables of ADBench (Han et al., 2022) with labelled anomalies, at most 40,000 rows of each",
+)
+ADBENCH_TABLES = tuple(
+    "ALOI Cardiotocography Hepatitis InternetAds Lymphography PageBlocks Pima SpamBase Stamps WDBC "
+    "Waveform campaign donors landsat mammography musk satimage-2 skin vertebral wine yeast".split()
+)
+
 
 def find(source: Source, data_dir: str | os.PathLike | None = None) -> Path:
     """The path of a checked copy of `source`; a clear error says where one may be put."""
@@ -141,3 +151,11 @@ def uci_regression(name: str, split: int, data_dir: str | os.PathLike | None = N
 def flights(data_dir: str | os.PathLike | None = None) -> Path:
     """The checked Parquet file of US flights, January to April 2008, in order of time."""
     return find(FLIGHTS_2008, data_dir)
+
+
+def adbench(name: str, data_dir: str | os.PathLike | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of an ADBench table, and which of them are anomalies."""
+    if name not in ADBENCH_TABLES:
+        raise ValueError(f"Unknown ADBench table {name!r}; choose one of {[*ADBENCH_TABLES]}.")
+    with np.load(find(ADBENCH, data_dir), allow_pickle=False) as stored:
+        return stored[f"{name}.x"].astype(float), stored[f"{name}.y"].astype(bool)

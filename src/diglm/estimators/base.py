@@ -19,14 +19,14 @@ from diglm.hybrid import Hybrid
 from diglm.objectives import AbstractTerm, Entropy, VirtualAdversarial, terms_of
 from diglm.parameters import Constraints, check_parameters, check_whole
 from diglm.predictor import Predictor, save_predictor
-from diglm.predictor.draw import great_circle
 from diglm.predictor.frames import table_like
 from diglm.predictor.scoring import score_file
 from diglm.recipes import AskedSizes
 from diglm.refusal import AbstractRule, Known, rule_of, score_of
 from diglm.targets import AbstractTarget
 
-RECORDED = ("history_", "stopped_", "skipped_steps_", "fit_seconds_", "wait_seconds_", "n_epochs_")
+RECORDED = ("history_", "density_history_", "stopped_", "skipped_steps_", "fit_seconds_")
+RECORDED += ("wait_seconds_", "n_epochs_")
 
 
 class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -113,6 +113,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         result, encoder = fitted.result, fitted.predictor.encoder
         self.predictor_, self.n_features_in_ = fitted.predictor, encoder.n_features
         self.history_, self.stopped_ = result.history, result.stopped
+        self.density_history_ = result.density_history
         self.skipped_steps_, self.n_epochs_ = result.skipped_steps, len(result.history)
         self.fit_seconds_, self.wait_seconds_ = result.seconds, result.waited
         self._name_features()
@@ -201,16 +202,15 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return self._fitted.invert(np.asarray(Z, float))
 
     def interpolate(self, a: Rows, b: Rows, steps: int = 8) -> Container:
-        """`steps` rows from row `a` to row `b`, along a great circle of feature space.
+        """`steps` rows from row `a` to row `b`, along a great circle of latent space.
 
-        Features of many dimensions lie on a shell around zero. A straight line between two of
+        Latents of many dimensions lie on a shell around zero. A straight line between two of
         them would cut through its empty middle, so the direction turns at an even pace while the
         length goes from one to the other.
         """
         check_whole("steps", steps)
-        ends = [self._encode(_one_row(row, name)) for row, name in ((a, "a"), (b, "b"))]
-        first, second = (self.predictor_.features(end)[0] for end in ends)
-        return self.inverse_transform(great_circle(first, second, steps))
+        first, second = (self._encode(_one_row(row, name)) for row, name in ((a, "a"), (b, "b")))
+        return self.predictor_.between(first, second, steps)
 
     # ------------------------------------------------------------------ files
 

@@ -51,8 +51,9 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         head: "auto" or "categorical" (softmax), "bayesian" (with a posterior of the weights),
             "mixed" (two classes, with random effects of groups), or an object of `diglm.heads`
             with parameters of its own, such as `Bayesian(inference="laplace")`.
-        generative_weight: w of lambda = w / D, the weight of log p(x) in the objective; 0 trains
-            the purely discriminative model.
+        generative_weight: w of lambda = w / D, the weight of log p(x) in the objective of the flow
+            that the head reads; 0 trains it purely discriminatively. A density of its own, which
+            tables have by default, does not depend on it.
         volume_weight: None, or the weight lambda of the log-determinant alone (the base density
             then has variance lambda, see `diglm.objectives.joint`); replaces generative_weight.
         n_epochs: passes over the rows at most; "auto" chooses.

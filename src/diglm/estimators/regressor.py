@@ -52,13 +52,16 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
         depth: hidden layers of each conditioner; "auto" chooses.
         dropout: rate on the features before the head, in training; "auto" chooses.
         head: "gaussian", "heteroscedastic", "student_t", "mixture" (of Gaussians, for skewed
-            targets), "bernoulli", "poisson", "negative_binomial", "gamma", "bayesian" (normal,
-            with a posterior of the weights in closed form), "bayesian_poisson", "mixed" (with
-            random effects, of groups or of observations), "mixed_poisson"; "auto" is "student_t",
-            with its own scale a row; or an object of `diglm.heads` with parameters of its own,
+            targets), "bernoulli", "poisson", "negative_binomial", "gamma", "hurdle" (zero or
+            positive), "zero_inflated" (counts), "bayesian" (normal, with a posterior of the
+            weights in closed form), "bayesian_poisson", "mixed" (with random effects, of groups or
+            of observations), "mixed_poisson"; "auto" is "student_t", with its own scale a row,
+            unless y is of a kind for which held-out rows prefer another (`diglm.heads.Auto`;
+            `head_` tells which); or an object of `diglm.heads` with parameters of its own,
             such as `Bayesian(noise=0.1)` or `Mixed(slopes=["age"])`.
-        generative_weight: w of lambda = w / D, the weight of log p(x) in the objective; 0 trains
-            the purely discriminative model.
+        generative_weight: w of lambda = w / D, the weight of log p(x) in the objective of the flow
+            that the head reads; 0 trains it purely discriminatively. A density of its own, which
+            tables have by default, does not depend on it.
         volume_weight: None, or the weight lambda of the log-determinant alone (the base density
             then has variance lambda, see `diglm.objectives.joint`); replaces generative_weight.
         n_epochs: passes over the rows at most; "auto" chooses.
@@ -137,7 +140,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
     def _learn_target(
         self, y: np.ndarray, weights: np.ndarray, *, nulls: bool = False
     ) -> NumberTarget:
-        choice = head_choice(self.head, usual="student_t")
+        choice = head_choice(self.head, usual="auto")
         return NumberTarget.learn(y, choice, unlabelled=self.unlabelled, weights=weights)
 
     def _targets_of(self, y: ArrayLike, X: Rows | Encoded) -> Column:
@@ -150,6 +153,12 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
     @property
     def _target(self) -> NumberTarget:
         return self.predictor_.target  # type: ignore[return-value]
+
+    @property
+    def head_(self) -> str:
+        """Name of the head that was fitted: what "auto" has chosen, if it was asked."""
+        choice = self._target.choice
+        return "" if choice is None else choice.name
 
     @property
     def y_location_(self) -> float | np.ndarray:

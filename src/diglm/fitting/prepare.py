@@ -5,23 +5,22 @@ from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from diglm.compiling import jit_once
 from diglm.data.encoder import AbstractEncoder, Encoded, Rows
+from diglm.fitting.choosing import at_marginal, chosen_target
 from diglm.fitting.request import Request
 from diglm.fitting.sources import AbstractSource, Read
 from diglm.fitting.split import Split, split_rows
 from diglm.fitting.trainers import Begun
-from diglm.heads import AbstractHead, Features
+from diglm.heads import Features
 from diglm.hybrid import Hybrid
 from diglm.objectives import JointObjective
 from diglm.predictor.look import Groups, Viewer, at_centres
 from diglm.recipes import AbstractRecipe, Material, Sizes, recipe_of
 from diglm.targets import AbstractTarget, Labels
 from diglm.targets.base import Column
-from diglm.types import Batch, bucket, padded, partition
+from diglm.types import Batch, partition
 
 FEWEST_EXACT_STEPS = 300  # along the evidence of all rows, each as good as an epoch
 
@@ -48,6 +47,7 @@ class Prepared:
         recipe: of the flow.
         sizes: of network and training.
         begun: the model to train.
+        density: a density of its own to train beside it, or None.
     """
 
     request: Request
@@ -63,6 +63,7 @@ class Prepared:
     recipe: AbstractRecipe
     sizes: Sizes
     begun: Begun
+    density: Begun | None
 
     def weighing(self, generative_weight: float) -> "Prepared":
         """The same run with another weight of log p(x)."""
@@ -103,38 +104,72 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
     train, held_out = (Batch(*(column[part] for column in batch)) for part in split)
     groups, codes = _groups(rows, target, encoder)
     recipe = recipe_of(request.flow, encoder.layout)
-    if recipe.class_base == "always" and not can_have_class_base(target, request):
-        raise ValueError(
-            "base='mixture' goes with head='categorical' and without volume_weight, which sets "
-            "the variance of the one normal; use base='normal'."
-        )
     n_rows = rows.n_rows or len(train.weight)
-    sizes = recipe.sizes(request.sizes, n_rows, drops_features=target.drops_features)
     variance = 1.0 if request.volume_weight is None else float(request.volume_weight)
-    head = _at_marginal(target, encoder.dim, groups, train)
-    material = Material(encoder, head, train, n_rows, variance, request.seed)
-    model = recipe.build(material, sizes)
-    exact = _is_exact(model, request)
-    model, expected = _with_head(model, encoder, (encoded, split, batch), groups, codes, exact)
-    if expected is not None:
-        taken = (batch.y - expected).astype(batch.y.dtype)
-        train, held_out = (Batch(*(c[part] for c in batch._replace(y=taken))) for part in split)
-    settings = recipe.settings(sizes, encoder, lambda_of(request))
-    if _exact_steps(target) and isinstance(request.sizes.n_epochs, str):
-        settings = replace(settings, n_epochs=max(settings.n_epochs, FEWEST_EXACT_STEPS))
-    begun = Begun(
-        model,
-        objective_of(request, target, encoder.dim, float(n_rows)),
-        settings,
-        held_out,
-        recipe.augmentation(encoder),
-        exact,
-    )
+    n_groups = 0 if groups is None else len(groups.names)
+    head = at_marginal(target, encoder.dim, n_groups, labels, rows.weights, split.train)
+    relation = target.relation(labels)
+    relation = None if relation is None else relation[split.train]
+    material = Material(encoder, head, train, n_rows, variance, request.seed, relation)
+    density = _own_density(recipe, material, request, held_out, alone=target.density_only)
+    _check_base(recipe, target, request, density)
+    sizes = recipe.sizes(request.sizes, n_rows, drops_features=target.drops_features)
+    expected = None
+    if target.density_only and density is not None:
+        begun, density = density, None
+    else:
+        model = recipe.build(material, sizes)
+        if groups is None:
+            usual = target
+            target = chosen_target(usual, rows, encoded, split, Viewer(encoder, model))
+            if target.choice is not usual.choice:
+                labels = target.read(rows.y)
+                batch = labels.batch(np.asarray(batch.x), rows.weights)
+                train, held_out = (Batch(*(column[part] for column in batch)) for part in split)
+                head = at_marginal(target, encoder.dim, 0, labels, rows.weights, split.train)
+                model = eqx.tree_at(lambda m: m.head, model, head)
+        exact = _is_exact(model, request)
+        model, expected = _with_head(model, encoder, (encoded, split, batch), groups, codes, exact)
+        if expected is not None:
+            taken = (batch.y - expected).astype(batch.y.dtype)
+            train, held_out = (Batch(*(c[part] for c in batch._replace(y=taken))) for part in split)
+        settings = recipe.settings(sizes, encoder, lambda_of(request))
+        if _exact_steps(target) and isinstance(request.sizes.n_epochs, str):
+            settings = replace(settings, n_epochs=max(settings.n_epochs, FEWEST_EXACT_STEPS))
+        objective = objective_of(request, target, encoder.dim, float(n_rows))
+        augment = recipe.augmentation(encoder)
+        begun = Begun(model, objective, settings, held_out, augment, exact)
     target = target.with_marginal(rows.y, rows.weights)
     return Prepared(
         request, rows, target, encoder, encoded, split, train, expected, groups, codes,
-        recipe, sizes, begun,
+        recipe, sizes, begun, density,
     )  # fmt: skip
+
+
+def _own_density(
+    recipe: AbstractRecipe, material: Material, request: Request, held_out: Batch, *, alone: bool
+) -> Begun | None:
+    """The density to train beside the head's flow, or `alone`; None where the recipe has none."""
+    asked = request.sizes if alone else request.sizes._replace(n_blocks="auto")
+    sizes = recipe.density_sizes(asked, material.n_rows)
+    model = recipe.density(material, sizes)
+    if model is None:
+        return None
+    objective = JointObjective(1.0, n_rows=float(material.n_rows), density_only=True)
+    return Begun(model, objective, recipe.settings(sizes, material.encoder, None), held_out)
+
+
+def _check_base(
+    recipe: AbstractRecipe, target: AbstractTarget, request: Request, density: Begun | None
+) -> None:
+    if recipe.class_base != "always":
+        return
+    if density is not None or not can_have_class_base(target, request):
+        raise ValueError(
+            "base='mixture' goes with head='categorical', where the head reads what the density "
+            "is of (tail=0), and without volume_weight, which sets the variance of the one normal; "
+            "use base='auto' or base='normal'."
+        )
 
 
 def can_have_class_base(target: AbstractTarget, request: Request) -> bool:
@@ -196,27 +231,6 @@ def _groups(
     slopes = None if target.choice is None else target.choice.slopes
     places = () if slopes is None else tuple(encoder.slopes(slopes))
     return Groups(names, places), codes
-
-
-def _at_marginal(
-    target: AbstractTarget, dim: int, groups: Groups | None, train: Batch
-) -> AbstractHead:
-    """The head at the marginal of y; padded, so that tables of similar size share a program."""
-    head = target.head(dim, 0 if groups is None else len(groups.names))
-    if target.density_only:
-        return head
-    known = np.flatnonzero(train.labelled)
-    if len(known) == 0:
-        raise ValueError("No training row has a label, so there is nothing to predict.")
-    ys, weights = padded(
-        (np.asarray(train.y)[known], np.asarray(train.weight)[known]), bucket(len(known))
-    )
-    return _start_head(head, jnp.asarray(ys), jnp.asarray(weights))
-
-
-@jit_once
-def _start_head(head: AbstractHead, ys: jax.Array, weights: jax.Array) -> AbstractHead:
-    return head.start(ys, weights)
 
 
 def _is_exact(model: Hybrid, request: Request) -> bool:

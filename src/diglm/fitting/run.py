@@ -1,9 +1,12 @@
 """One run: rows to a fitted predictor, wherever the rows come from."""
 
+import functools
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -18,12 +21,13 @@ from diglm.fitting.prepare import Prepared, prepare
 from diglm.fitting.request import Request
 from diglm.fitting.settle import settle
 from diglm.fitting.sources import AbstractSource, fingerprint
-from diglm.fitting.trainers import AbstractTrainer, EvidenceTrainer, NoTrainer
+from diglm.fitting.trainers import AbstractTrainer, Begun, EvidenceTrainer, NoTrainer
 from diglm.parameters import Parameters
 from diglm.predictor import Predictor
 from diglm.training import FitResult, ProgressBar
 from diglm.training.checkpoint import Checkpoints
 from diglm.training.devices import Layout
+from diglm.training.progress import Record
 
 NOT_DESCRIBED = ("verbose", "random_state")  # they do not change a run, or the seed says it
 
@@ -40,31 +44,40 @@ def run(source: AbstractSource, request: Request) -> Fitted:
     """Fit a model to the rows of a source."""
     require_own_jax()
     prepared = prepare(source, request)
-    with _checkpoints(source, prepared) as kept, _bar(prepared) as bar:
-        trainer = trainer_of(source, prepared)
-        result = trainer.train(prepared.begun, progress=bar, checkpoints=kept)
-        _tell(bar, result)
+    trainer, other = trainers_of(source, prepared)
+    with _density(source, prepared, other) as with_density:
+        with _checkpoints(source, prepared) as kept, _bar(prepared) as bar:
+            result = trainer.train(prepared.begun, progress=bar, checkpoints=kept)
+            _tell(bar, result)
+        result = with_density(result)
     return Fitted(settle(prepared, result, source), result, prepared)
 
 
 def run_each(
     source: AbstractSource, request: Request, generative_weights: Sequence[float]
 ) -> list[Fitted]:
-    """Fit a model for each weight of log p(x); all share the rows, the start and all noise."""
+    """Fit a model for each weight of log p(x); all share the rows, the start and all noise.
+
+    They also share a density of its own, which does not depend on the weight.
+    """
     require_own_jax()
     prepared = prepare(source, request)
     runs = [prepared.weighing(weight) for weight in generative_weights]
-    with _bar(prepared) as bar:
-        trainer = trainer_of(source, prepared)
-        results = trainer.train_each([one.begun for one in runs], progress=bar)
+    trainer, other = trainers_of(source, prepared)
+    with _density(source, prepared, other) as with_density:
+        with _bar(prepared) as bar:
+            results = trainer.train_each([one.begun for one in runs], progress=bar)
+        results = [with_density(result) for result in results]
     return [
         Fitted(settle(one, result, source), result, one)
         for one, result in zip(runs, results, strict=True)
     ]
 
 
-def trainer_of(source: AbstractSource, prepared: Prepared) -> AbstractTrainer:
-    """What trains this model on these rows."""
+def trainers_of(
+    source: AbstractSource, prepared: Prepared
+) -> tuple[AbstractTrainer, AbstractTrainer]:
+    """What trains the model, and what a density beside it, on these rows."""
     begun, seed, choice = prepared.begun, prepared.request.seed, prepared.target.choice
     if begun.exact and not source.holds_all:
         raise ValueError(
@@ -72,19 +85,72 @@ def trainer_of(source: AbstractSource, prepared: Prepared) -> AbstractTrainer:
             "fit(), or choose a flow that trains, such as 'linear'."
         )
     if begun.exact:
-        return NoTrainer()
+        return NoTrainer(), NoTrainer()
+    usual = source.trainer(prepared.recipe, prepared.train, begun.settings, prepared.encode, seed)
     if choice is not None and choice.exact_steps:
-        return EvidenceTrainer(source.training_rows(prepared.train, prepared.encode), seed)
-    return source.trainer(prepared.recipe, prepared.train, begun.settings, prepared.encode, seed)
+        rows = source.training_rows(prepared.train, prepared.encode)
+        return EvidenceTrainer(rows, seed), usual
+    return usual, usual
 
 
 @contextmanager
-def _checkpoints(source: AbstractSource, prepared: Prepared) -> Iterator[Checkpoints | None]:
+def _density(
+    source: AbstractSource, prepared: Prepared, trainer: AbstractTrainer
+) -> Iterator[Callable[[FitResult], FitResult]]:
+    """Yields what adds a density of its own to a trained model.
+
+    It is trained meanwhile on another core if a trainer keeps one core busy, else when it is first
+    asked for. If all else fails meanwhile, it ends at its next epoch.
+    """
+    begun = prepared.density
+    if begun is None:
+        yield lambda result: result
+        return
+    given_up = threading.Event()
+
+    def epoch_done(record: Record) -> None:
+        if given_up.is_set():
+            raise InterruptedError("The fit was given up.")
+
+    def in_turn() -> FitResult:
+        about = {"side": "density", "training": asdict(begun.settings)}
+        with _checkpoints(source, prepared, "density", about) as kept, _bar(prepared, begun) as bar:
+            return trainer.train(begun, progress=bar, checkpoints=kept)
+
+    with ThreadPoolExecutor(1) as pool:
+        if trainer.keeps_one_core:
+            found = pool.submit(trainer.train, begun, progress=epoch_done).result
+        else:
+            found = functools.cache(in_turn)
+
+        def with_density(result: FitResult) -> FitResult:
+            own = found()
+            model = eqx.tree_at(
+                lambda m: m.density, result.model, own.model, is_leaf=lambda leaf: leaf is None
+            )
+            skipped = result.skipped_steps + own.skipped_steps
+            return replace(result, model=model, density_history=own.history, skipped_steps=skipped)
+
+        try:
+            yield with_density
+        except BaseException:
+            given_up.set()
+            raise
+
+
+@contextmanager
+def _checkpoints(
+    source: AbstractSource,
+    prepared: Prepared,
+    inside: str = "",
+    about: Mapping[str, object] | None = None,
+) -> Iterator[Checkpoints | None]:
     """Where the run is kept. The folder is claimed before anything is written into it."""
-    folder = source.checkpoint
-    with (
-        nullcontext() if folder is None else Checkpoints(folder, describe(source, prepared)) as kept
-    ):
+    if source.checkpoint is None:
+        yield None
+        return
+    described = describe(source, prepared) | dict(about or {})
+    with Checkpoints(source.checkpoint / inside, described) as kept:
         yield kept
 
 
@@ -104,11 +170,14 @@ def describe(source: AbstractSource, prepared: Prepared) -> dict[str, object]:
 
 
 @contextmanager
-def _bar(prepared: Prepared) -> Iterator[ProgressBar]:
+def _bar(prepared: Prepared, density: Begun | None = None) -> Iterator[ProgressBar]:
     target, request = prepared.target, prepared.request
     verbose = request.verbose if Layout().process == 0 else False
-    n_epochs = prepared.begun.settings.n_epochs
-    with ProgressBar(n_epochs, target.metric, verbose, root=target.squared) as bar:
+    if density is None:
+        n_epochs, metric, what = prepared.begun.settings.n_epochs, target.metric, "fit"
+    else:
+        n_epochs, metric, what = density.settings.n_epochs, "", "density"
+    with ProgressBar(n_epochs, metric, verbose, root=target.squared, what=what) as bar:
         yield bar
 
 

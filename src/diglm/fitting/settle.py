@@ -12,6 +12,7 @@ from diglm.fitting.sources import AbstractSource, pieces
 from diglm.heads import ConjugateHead
 from diglm.heads.bayesian.regression import Statistics
 from diglm.hybrid import Hybrid
+from diglm.predictor import evaluate
 from diglm.predictor.look import Viewer
 from diglm.predictor.memory import Memory
 from diglm.predictor.online import remembering
@@ -21,12 +22,14 @@ from diglm.refusal import Known, Refusal, fit_refusal
 from diglm.training import FitResult
 
 NOBODY = np.zeros(0, int)
+DOUBT = 2.0  # standard errors: of the best of many epochs, one is soon gained by chance
+MOST_TO_DOUBT = 200  # held-out rows; by more of them, training is judged well
 
 
 def settle(prepared: Prepared, result: FitResult, source: AbstractSource) -> Predictor:
     """The predictor that training has led to."""
     split = prepared.split
-    model = _with_base(prepared, result.model)
+    model = _with_base(prepared, _worth_training(prepared, result.model))
     viewer = Viewer(prepared.encoder, model)
     trained = NOBODY if model.head.only_held_out else split.train
     train, held_out = (prepared.features(viewer, part) for part in (trained, split.held_out))
@@ -44,6 +47,33 @@ def settle(prepared: Prepared, result: FitResult, source: AbstractSource) -> Pre
     if settled.sums is None:
         return predictor
     return _remembering(prepared, predictor, source, settled.sums)
+
+
+def _worth_training(prepared: Prepared, model: Hybrid) -> Hybrid:
+    """The trained model, or that from which it set out where training may have gained by chance.
+
+    Of many epochs the best on a few held-out rows looks better than it is. Where the gain in
+    log p(y|x) is within two standard errors the head's flow stays a plain GLM of the columns.
+    """
+    start, part = prepared.begun.model, prepared.split.held_out
+    labelled = prepared.target.read(prepared.rows.y).labelled[part]
+    part = part[labelled & (prepared.rows.weights[part] > 0)]
+    alone = model.density is None or prepared.groups is not None
+    if alone or not 0 < len(part) <= MOST_TO_DOUBT:
+        return model
+    ys, weights = prepared.rows.y[part], prepared.rows.weights[part]
+    encoded = prepared.encoded.take(part)
+    start = eqx.tree_at(
+        lambda m: m.density, start, model.density, is_leaf=lambda leaf: leaf is None
+    )
+    told = []
+    for one in (model, start):
+        response = Viewer(prepared.encoder, one).look(encoded, None, evaluate.respond).response
+        told.append(prepared.target.log_prob(response, ys))  # type: ignore[arg-type]
+    gains = told[0] - told[1]
+    gain = np.average(gains, weights=weights)
+    error = np.sqrt(np.average((gains - gain) ** 2, weights=weights) / len(part))
+    return start if gain <= DOUBT * error else model
 
 
 def _refusal(prepared: Prepared, viewer: Viewer) -> Refusal:
@@ -64,7 +94,11 @@ def _refusal(prepared: Prepared, viewer: Viewer) -> Refusal:
 def _with_base(prepared: Prepared, model: Hybrid) -> Hybrid:
     """The trained model with the density of its features that suits them best."""
     wanted = prepared.recipe.class_base
-    if wanted == "never" or not can_have_class_base(prepared.target, prepared.request):
+    if (
+        wanted == "never"
+        or model.density is not None
+        or not can_have_class_base(prepared.target, prepared.request)
+    ):
         return model
     return with_base_of_classes(
         model,

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 
@@ -45,7 +45,13 @@ class Begun(NamedTuple):
 
 
 class AbstractTrainer(ABC):
-    """Trains models on the rows of a source."""
+    """Trains models on the rows of a source.
+
+    Attributes:
+        keeps_one_core: whether training leaves the other cores of a CPU alone.
+    """
+
+    keeps_one_core: ClassVar[bool] = False
 
     @abstractmethod
     def train(
@@ -76,6 +82,8 @@ class NoTrainer(AbstractTrainer):
 
 class EpochTrainer(AbstractTrainer):
     """Whole epochs of rows in memory as one compiled loop; several models as one program."""
+
+    keeps_one_core: ClassVar[bool] = True
 
     def __init__(self, rows: Batch, seed: int):
         self.rows, self.seed = rows, seed

@@ -1,5 +1,6 @@
 """Heads: from features z to a distribution of the target y."""
 
+from diglm.heads.auto import Auto
 from diglm.heads.base import (
     AbstractBayesianHead,
     AbstractHead,
@@ -42,8 +43,15 @@ from diglm.heads.families.gaussian import (
 )
 from diglm.heads.families.mixture import GaussianMixture, MixtureFamily, MixtureHead
 from diglm.heads.families.positive import GammaFamily, GammaHead
+from diglm.heads.families.zeros import (
+    HurdleFamily,
+    HurdleHead,
+    ZeroInflatedFamily,
+    ZeroInflatedHead,
+)
 from diglm.heads.family import AbstractFamily
 from diglm.heads.glm import GLMHead
+from diglm.heads.inflated import ZeroInflated
 from diglm.heads.links import LINKS, Link, get_link
 from diglm.heads.newton import fit_head
 from diglm.heads.nothing import NoHead
@@ -60,6 +68,7 @@ __all__ = [
     "AbstractHead",
     "AbstractHeadChoice",
     "AbstractResponse",
+    "Auto",
     "AverageBernoulli",
     "AverageCategorical",
     "AverageGaussian",
@@ -85,6 +94,8 @@ __all__ = [
     "Gaussians",
     "HeteroscedasticFamily",
     "HeteroscedasticHead",
+    "HurdleFamily",
+    "HurdleHead",
     "Link",
     "Mixed",
     "MixedHead",
@@ -105,6 +116,9 @@ __all__ = [
     "StudentTFamily",
     "StudentTHead",
     "VariationalHead",
+    "ZeroInflated",
+    "ZeroInflatedFamily",
+    "ZeroInflatedHead",
     "fit_head",
     "get_link",
     "head_choice",

@@ -52,6 +52,20 @@ class AbstractResponse(eqx.Module):
         """SciPy's distribution of location + scale * y, with numbers and not traced arrays."""
         raise TypeError(f"No distribution of numbers belongs to {type(self).__name__}.")
 
+    def log_cell(
+        self, y: np.ndarray, width: float, location: Any, scale: Any
+    ) -> Float[np.ndarray, " rows"]:
+        r"""$\log P(|Y - y| < width / 2)$ in the user's units; where y has a mass, the log of that.
+
+        On this footing counts, densities and mixtures of both can be compared.
+        """
+        known = self.frozen(location, scale)
+        if self.discrete:
+            return known.logpmf(y)
+        mass = known.cdf(y + 0.5 * width) - known.cdf(y - 0.5 * width)
+        small = mass < 1e-6  # the difference has lost its digits, and the density hardly changes
+        return np.where(small, known.logpdf(y) + np.log(width), np.log(np.where(small, 1.0, mass)))
+
     def averaged(self, log_shares: Float[Array, " parts *batch"]) -> "AbstractResponse | None":
         """The average of responses stacked along a first axis, if it is of the same kind."""
         return None

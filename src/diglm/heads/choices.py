@@ -1,5 +1,6 @@
 """What people ask for: heads by name or as objects whose parameters are theirs alone."""
 
+import re
 from abc import ABC
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -29,6 +30,17 @@ class AbstractHeadChoice(Parameters, ABC):
 
     several: ClassVar[bool] = False
     mixture_base: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return _as_name(type(self).__name__)
+
+    def candidates(
+        self, y: Float[np.ndarray, " rows *several"]
+    ) -> "tuple[AbstractHeadChoice, ...]":
+        """What held-out rows may choose among, given all targets; the usual one first."""
+        return (self,)
 
     @property
     def exact_steps(self) -> bool:
@@ -80,6 +92,10 @@ class GLM(AbstractHeadChoice):
         "l2": [Real(0.0)],
     }
 
+    @property
+    def name(self) -> str:
+        return _as_name(type(self.family).__name__.removesuffix("Family"))
+
     def check_support(self, y: Float[np.ndarray, " rows"]) -> None:
         self.family.check_support(y)
 
@@ -106,6 +122,15 @@ class Softmax(AbstractHeadChoice):
     mixture_base: ClassVar[bool] = True
     constraints: ClassVar[Constraints] = {"l2": [Real(0.0)]}
 
+    @property
+    def name(self) -> str:
+        return "categorical"
+
     def for_classes(self, dim: int, *, n_classes: int, n_groups: int) -> GLMHead:
         self.require_no_groups(n_groups)
         return CategoricalHead(dim, n_classes, l2=jnp.asarray(self.l2, float))
+
+
+def _as_name(kind: str) -> str:
+    """The name of a class as `HEADS` writes it: NegativeBinomial is negative_binomial."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()

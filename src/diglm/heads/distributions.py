@@ -66,3 +66,55 @@ class Mixture:
     def _log(self, parts: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.asarray(logsumexp(np.log(self.shares) + parts, axis=0))
+
+
+class WithZeros:
+    """Zero with probability `share`, else drawn from `rest`, which is never negative.
+
+    Args:
+        share: of zeros, one a row.
+        rest: a frozen SciPy distribution of that shape.
+        discrete: whether the rest has masses, of which zero has one too.
+    """
+
+    def __init__(self, share: np.ndarray | float, rest: Any, discrete: bool = False):
+        self.share, self.rest, self.discrete = np.asarray(share), rest, discrete
+
+    def mean(self) -> np.ndarray | float:
+        return (1 - self.share) * self.rest.mean()
+
+    def var(self) -> np.ndarray | float:
+        return (1 - self.share) * (self.rest.var() + self.share * self.rest.mean() ** 2)
+
+    def std(self) -> np.ndarray | float:
+        return np.sqrt(self.var())
+
+    @property
+    def log_zero(self) -> np.ndarray | float:
+        """The log of the mass at zero."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.share + (1 - self.share) * self.rest.cdf(0.0))
+
+    def logpdf(self, y: np.ndarray | float) -> np.ndarray | float:
+        """The log of the density where y is not zero, of the mass where it is."""
+        return self._log(y, self.rest.logpdf(np.where(np.equal(y, 0), 1.0, y)))
+
+    def logpmf(self, y: np.ndarray | float) -> np.ndarray | float:
+        return self._log(y, self.rest.logpmf(y))
+
+    def cdf(self, y: np.ndarray | float) -> np.ndarray | float:
+        return np.where(np.less(y, 0), 0.0, self.share + (1 - self.share) * self.rest.cdf(y))
+
+    def ppf(self, q: np.ndarray | float) -> np.ndarray | float:
+        above = (np.asarray(q) - self.share) / np.maximum(1 - self.share, 1e-300)
+        found = self.rest.ppf(np.clip(above, 0.0, 1.0))
+        return np.where(above <= 0, 0.0, np.maximum(found, 0.0))
+
+    def rvs(self, size: Any, random_state: np.random.Generator) -> np.ndarray | float:
+        zero = random_state.random(size) < self.share
+        return np.where(zero, 0.0, self.rest.rvs(size=size, random_state=random_state))
+
+    def _log(self, y: np.ndarray | float, rest: np.ndarray | float) -> np.ndarray | float:
+        with np.errstate(divide="ignore"):
+            other = np.log1p(-self.share) + rest
+        return np.where(np.equal(y, 0), self.log_zero, other)

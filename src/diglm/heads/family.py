@@ -49,7 +49,8 @@ class AbstractFamily(eqx.Module):
     `link` is a name and static; the dispersion is trained and shared by all examples. `links`
     lists the links that make sense, and `spreads` the predictors that stand for a spread: only
     their bounds keep these finite, and `fit_head` applies the bounds of no others. `inverts_mean`
-    says whether one predictor decides the mean.
+    says whether one predictor decides the mean, `of_classes` that to widen is to temper
+    probabilities of classes.
     """
 
     link: eqx.AbstractVar[str]
@@ -57,6 +58,7 @@ class AbstractFamily(eqx.Module):
     n_predictors: eqx.AbstractVar[int]
     spreads: eqx.AbstractVar[tuple[int, ...]]
     inverts_mean: ClassVar[bool] = True
+    of_classes: ClassVar[bool] = False
 
     def __check_init__(self):
         if self.link not in self.links:

@@ -12,12 +12,14 @@ from diglm.heads.calibration import (
     least_spreads,
     log_likelihood,
     padded_rows,
+    widened,
 )
 from diglm.heads.family import AbstractFamily
 from diglm.heads.newton import fit_head
 from diglm.types import Buffer, Scalar, clamp
 
 LARGEST_EXACT_HEAD = 5_000  # weights; above, a Newton step would cost more than it gives
+FOLDS = 4  # of the rows of a small table
 PRECISIONS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the Gaussian prior on the weights of a start
 
 
@@ -172,12 +174,28 @@ class GLMHead(AbstractHead):
         if exactly:
             return self._unless_astray(self._newton(rows, 0.0, max_steps=200, tolerance=1e-9))
         if len(judged.weight) < FEWEST_TO_CALIBRATE:
-            return self._unless_astray(self._newton(rows, 1.0))
-        fitted = [self._newton(rows, precision) for precision in PRECISIONS]
-        told = padded_rows(judged)
-        scores = [float(log_likelihood(candidate, *told)) for candidate in fitted]
-        best = fitted[int(np.nanargmax(scores))]
+            best = self._newton(rows, self._precision_by_folds(rows))
+        else:
+            fitted = [self._newton(rows, precision) for precision in PRECISIONS]
+            told = padded_rows(judged)
+            scores = [float(log_likelihood(candidate, *told)) for candidate in fitted]
+            best = fitted[int(np.nanargmax(scores))]
         return self._unless_astray(best._with_precision(PRECISIONS[0]))
+
+    def _precision_by_folds(self, rows: Features) -> float:
+        """The prior precision that suits rows left out of fits to the others, fold by fold.
+
+        Rows of weight zero stand for those left out, so that all fits share a program.
+        """
+        folds = np.arange(len(rows.weight)) % FOLDS
+        scores = np.zeros(len(PRECISIONS))
+        for fold in range(min(FOLDS, len(folds))):
+            others = rows._replace(weight=np.where(folds == fold, 0.0, rows.weight))
+            left_out = padded_rows(rows._replace(weight=np.where(folds == fold, rows.weight, 0.0)))
+            for i, precision in enumerate(PRECISIONS):
+                fitted = self._newton(others, precision)
+                scores[i] += float(log_likelihood(fitted, *left_out))
+        return PRECISIONS[int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))]
 
     @property
     def only_held_out(self) -> bool:
@@ -198,7 +216,8 @@ class GLMHead(AbstractHead):
         if least is not None:
             low[spreads] = least
             head = eqx.tree_at(lambda h: h.eta_low.value, self, jnp.asarray(low))
-        return Settled(calibrated(head, held_out))
+        judge = calibrated if self.family.of_classes else widened
+        return Settled(judge(head, held_out))
 
     def _newton(self, rows: Features, l2: float, *, max_steps=30, tolerance=1e-5) -> "GLMHead":
         zs, ys, weights = padded_rows(rows)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from diglm.heads.auto import Auto
 from diglm.heads.base import AbstractHead
 from diglm.heads.bayesian.choices import Bayesian, BayesianPoisson, Mixed, MixedPoisson
 from diglm.heads.choices import GLM, AbstractHeadChoice, Softmax
@@ -10,6 +11,7 @@ from diglm.heads.families.counts import NegativeBinomialFamily, PoissonFamily
 from diglm.heads.families.gaussian import GaussianFamily, HeteroscedasticFamily, StudentTFamily
 from diglm.heads.families.mixture import MixtureFamily
 from diglm.heads.families.positive import GammaFamily
+from diglm.heads.families.zeros import HurdleFamily, ZeroInflatedFamily
 from diglm.heads.family import AbstractFamily
 from diglm.registry import Registry
 
@@ -22,6 +24,7 @@ def family(kind: Callable[[], AbstractFamily]) -> Callable[[], AbstractHeadChoic
 HEADS: Registry[Callable[[], AbstractHeadChoice]] = Registry(
     "head",
     {
+        "auto": Auto,
         "categorical": Softmax,
         "gaussian": family(GaussianFamily),
         "heteroscedastic": family(HeteroscedasticFamily),
@@ -31,6 +34,8 @@ HEADS: Registry[Callable[[], AbstractHeadChoice]] = Registry(
         "poisson": family(PoissonFamily),
         "negative_binomial": family(NegativeBinomialFamily),
         "gamma": family(GammaFamily),
+        "hurdle": family(HurdleFamily),
+        "zero_inflated": family(ZeroInflatedFamily),
         "bayesian": Bayesian,
         "bayesian_poisson": BayesianPoisson,
         "mixed": Mixed,

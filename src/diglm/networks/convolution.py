@@ -22,7 +22,7 @@ from diglm.networks.highway import GATE_BIAS
 from diglm.networks.mlp import ACTIVATIONS, fold
 from diglm.networks.normalisation import EPSILON, blend
 from diglm.rows import draw_rows, pool_statistics
-from diglm.types import Buffer, Key, generator, split_key
+from diglm.types import Buffer, Key, generator, placed, split_key
 
 OFFSETS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
 
@@ -45,7 +45,7 @@ class Convolution(eqx.Module):
         self.size = size
         n_inputs = n_in * size**2
         weight = generator(key).normal(size=(n_out, n_inputs)) * scale / math.sqrt(n_inputs)
-        self.weight, self.bias = jnp.asarray(weight, float), jnp.zeros(n_out)
+        self.weight, self.bias = placed(weight), placed(np.zeros(n_out))
 
     def __call__(self, x: Float[Array, "channels height width *rows"]) -> Float[Array, "..."]:
         n_out, n_in = len(self.bias), x.shape[0]
@@ -92,8 +92,8 @@ class ChannelNorm(eqx.Module):
     var: Buffer
 
     def __init__(self, width: int):
-        self.gain, self.bias = jnp.ones(width), jnp.zeros(width)
-        self.mean, self.var = Buffer(jnp.zeros(width)), Buffer(jnp.ones(width))
+        self.gain, self.bias = placed(np.ones(width)), placed(np.zeros(width))
+        self.mean, self.var = Buffer(placed(np.zeros(width))), Buffer(placed(np.ones(width)))
 
     def __call__(self, x: Array) -> Array:
         return self._normalised(x, self.mean.value, self.var.value)
@@ -240,4 +240,4 @@ def _gate_closed(layer: Convolution) -> Convolution:
     """A highway layer, content and gate in one product, that mostly carries its input at first."""
     bias = np.array(layer.bias)
     bias[len(bias) // 2 :] = GATE_BIAS
-    return eqx.tree_at(lambda layer: layer.bias, layer, jnp.asarray(bias))
+    return eqx.tree_at(lambda layer: layer.bias, layer, placed(bias))

@@ -15,7 +15,7 @@ from diglm.networks.mlp import (
     fold,
 )
 from diglm.networks.normalisation import BatchNorm1d, Normaliser
-from diglm.types import Key, split_key
+from diglm.types import Key, placed, split_key
 
 GATE_BIAS = -1.0
 
@@ -78,4 +78,4 @@ def highway_layer(width: int, *, key: Key) -> Dense:
     layer = Dense(width, 2 * width, key=key)
     bias = np.array(layer.bias)
     bias[width:] = GATE_BIAS
-    return eqx.tree_at(lambda layer: layer.bias, layer, jnp.asarray(bias))
+    return eqx.tree_at(lambda layer: layer.bias, layer, placed(bias))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from diglm.networks.base import AbstractNetwork, beside
 from diglm.networks.normalisation import BatchNorm1d, Normaliser
 from diglm.rows import draw_rows
-from diglm.types import Key, generator, split_key
+from diglm.types import Key, generator, placed, split_key
 
 ACTIVATIONS = {
     "silu": jax.nn.silu,
@@ -35,8 +35,8 @@ class Dense(eqx.Module):
 
     def __init__(self, n_in: int, n_out: int, *, scale: float = math.sqrt(2.0), key: Key):
         rng, scale = generator(key), scale / math.sqrt(n_in)
-        self.weight = jnp.asarray(scale * rng.normal(size=(n_out, n_in)), float)
-        self.bias = jnp.asarray(scale * rng.uniform(-1.0, 1.0, size=n_out), float)
+        self.weight = placed(scale * rng.normal(size=(n_out, n_in)))
+        self.bias = placed(scale * rng.uniform(-1.0, 1.0, size=n_out))
 
     def __call__(self, xs: Float[Array, "*rows n_in"]) -> Float[Array, "*rows n_out"]:
         """The layer on one example or on rows of them."""

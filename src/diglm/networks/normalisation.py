@@ -3,11 +3,12 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from diglm.networks.base import AbstractNetwork, beside
 from diglm.rows import pool_statistics
-from diglm.types import Buffer, Key
+from diglm.types import Buffer, Key, placed
 
 MOMENTUM = 0.9
 EPSILON = 1e-5
@@ -30,8 +31,8 @@ class BatchNorm1d(AbstractNetwork):
     def __init__(self, width: int):
         if width < 1:
             raise ValueError(f"BatchNorm1d needs width >= 1; got {width}.")
-        self.gain, self.bias = jnp.ones(width), jnp.zeros(width)
-        self.mean, self.var = Buffer(jnp.zeros(width)), Buffer(jnp.ones(width))
+        self.gain, self.bias = placed(np.ones(width)), placed(np.zeros(width))
+        self.mean, self.var = Buffer(placed(np.zeros(width))), Buffer(placed(np.ones(width)))
 
     def __call__(
         self, x: Float[Array, " width"], *, key: Key | None = None

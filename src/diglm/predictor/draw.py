@@ -1,4 +1,4 @@
-"""Exact draws of the features z given y, and ways between features."""
+"""Exact draws of latents given y, and ways between latents."""
 
 import math
 from typing import cast
@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diglm.bases import AbstractBase, Normal
-from diglm.heads import AbstractHead
+from diglm.bases import Normal
 from diglm.hybrid import Hybrid
 from diglm.types import Key
 
@@ -18,26 +17,34 @@ PROPOSALS = 16_384
 MOST_PROPOSED = 2**24  # numbers held at a time
 MOST_ROUNDS = 2_000
 SLICE_STEPS = 100
+SLICE_STARTS = 4_096  # draws from the base, of which each chain starts at one
+MOST_TURNS = 60  # of narrowing an angle
 STRAIGHT = 1e-3  # sine of an angle below which two directions lie on one line
 
 
-def features_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "n dim"]:
-    """One draw of z ~ p(z|y) for each entry of `ys` (class numbers, or y in the head's units).
+def latents_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "n dim"]:
+    """One draw of u ~ p(u|y) for each entry of `ys` (class numbers, or y in the head's units).
 
-    A Gaussian head of one variance is drawn in closed form, heads of classes and counts by
-    rejection from the base. Other heads have no bound to reject against; there each draw is the
-    end of its own elliptical slice chain of 100 steps, exact in the limit of long chains.
+    Heads of classes and counts are drawn by rejection from the base, a Gaussian head of one
+    variance that reads the latents themselves in closed form. Elsewhere each draw is the end of its
+    own elliptical slice chain of 100 steps, exact in the limit of long chains.
     """
-    head, base = model.head, model.flow.base
-    dim = math.prod(base.shape)
+    head, base = model.head, model.source.flow.base
     if head.log_prob_bound(ys[:1]) is not None:
-        return _by_rejection(head, np.asarray(ys), base, key)
-    # What is built for all else: linear predictors over a normal base.
-    variance = cast(Normal, base).variance
+        return _by_rejection(model, np.asarray(ys), key)
     linear = head.linear_gaussian()
-    if linear is not None:
+    if linear is not None and model.density is None:
+        variance = cast(Normal, base).variance  # what is built for all but classes
         return np.asarray(_conditioned(*linear, ys, variance, key))
-    return np.asarray(_by_slices(head, ys, dim, variance, key))
+    return np.asarray(_by_slices(model, ys, key))
+
+
+def features_at(model: Hybrid, us: Float[Array, "n ..."]) -> Float[Array, "n dim"]:
+    """What the head reads of rows at latents `us` of the density."""
+    if model.density is None:
+        return us.reshape(len(us), -1)
+    xs = model.density.flow.bijection.inverse_rows(us)[0]
+    return model.flow.bijection.forward_rows(xs)[0].reshape(len(us), -1)
 
 
 def great_circle(
@@ -73,22 +80,23 @@ def _conditioned(
 
 
 @eqx.filter_jit
-def _propose(head: AbstractHead, y: Array, base: AbstractBase, n: int, key: Key):
-    key_z, key_u = jax.random.split(key)
-    z = base.sample(key_z, n).reshape(n, -1)
-    log_keep = jax.vmap(lambda row: head(row).log_prob(y))(z) - cast(Array, head.log_prob_bound(y))
-    return z, jnp.log(jax.random.uniform(key_u, (n,))) < log_keep
+def _propose(model: Hybrid, y: Array, n: int, key: Key):
+    key_u, key_keep = jax.random.split(key)
+    us, head = model.source.flow.base.sample(key_u, n), model.head
+    log_py = jax.vmap(lambda z: head(z).log_prob(y))(features_at(model, us))
+    log_keep = log_py - cast(Array, head.log_prob_bound(y))
+    return us.reshape(n, -1), jnp.log(jax.random.uniform(key_keep, (n,))) < log_keep
 
 
-def _by_rejection(head: AbstractHead, ys: np.ndarray, base: AbstractBase, key: Key):
-    dim = math.prod(base.shape)
+def _by_rejection(model: Hybrid, ys: np.ndarray, key: Key):
+    dim = math.prod(model.source.flow.base.shape)
     drawn, n = np.zeros((len(ys), dim)), max(1, min(PROPOSALS, MOST_PROPOSED // dim))
     for value in np.unique(ys):
         places, found = np.flatnonzero(ys == value), 0
         for turn in range(MOST_ROUNDS):
             key, key_turn = jax.random.split(key)
-            z, kept = _propose(head, jnp.asarray(value), base, n, key_turn)
-            fresh = np.asarray(z)[np.asarray(kept)][: len(places) - found]
+            us, kept = _propose(model, jnp.asarray(value), n, key_turn)
+            fresh = np.asarray(us)[np.asarray(kept)][: len(places) - found]
             drawn[places[found : found + len(fresh)]] = fresh
             found += len(fresh)
             if found == len(places):
@@ -102,45 +110,59 @@ def _by_rejection(head: AbstractHead, ys: np.ndarray, base: AbstractBase, key: K
 
 
 @eqx.filter_jit
-def _by_slices(head: AbstractHead, ys: Array, dim: int, variance: float, key: Key) -> Array:
-    """Elliptical slice sampling (Murray et al., 2010), one chain a draw."""
+def _by_slices(model: Hybrid, ys: Array, key: Key) -> Float[Array, "n dim"]:
+    """Elliptical slice sampling (Murray et al., 2010) of the base's noise, one chain a draw.
 
-    def log_likelihood(z, y):
-        return head(z).log_prob(y)
+    A chain starts at one of many draws from the base, picked by how well each fits, and stays in
+    its part of the base: it would seldom find the way to another.
+    """
+    base = model.source.flow.base
+    dim = math.prod(base.shape)
 
-    def chain(y, key):
-        def step(z, key_step):
-            key_other, key_height, key_angle, key_shrink = jax.random.split(key_step, 4)
-            other = math.sqrt(variance) * jax.random.normal(key_other, (dim,))
-            height = log_likelihood(z, y) + jnp.log(jax.random.uniform(key_height))
-            angle = jax.random.uniform(key_angle, minval=0.0, maxval=2 * jnp.pi)
+    def log_likelihoods(parts, noise, ys):
+        us = jax.vmap(base.at)(parts, noise)
+        return jax.vmap(lambda z, y: model.head(z).log_prob(y))(features_at(model, us), ys)
 
-            def propose(angle):
-                return z * jnp.cos(angle) + other * jnp.sin(angle)
+    def starts(key):
+        key_part, key_noise, key_pick = jax.random.split(key, 3)
+        parts = base.choose(key_part, SLICE_STARTS)
+        noise = jax.random.normal(key_noise, (SLICE_STARTS, dim))
+        zs = features_at(model, jax.vmap(base.at)(parts, noise))
+        fits = jax.vmap(lambda y: jax.vmap(lambda z: model.head(z).log_prob(y))(zs))(ys)
+        picked = jax.vmap(jax.random.categorical)(jax.random.split(key_pick, len(ys)), fits)
+        return parts[picked], noise[picked]
 
-            def outside(state):
-                angle, _, _, _, turns = state
-                return (log_likelihood(propose(angle), y) < height) & (turns < 60)
+    def step(carry, key_step):
+        parts, noise = carry
+        key_other, key_height, key_angle, key_shrink = jax.random.split(key_step, 4)
+        other = jax.random.normal(key_other, noise.shape)
+        n = (len(ys),)
+        heights = log_likelihoods(parts, noise, ys) + jnp.log(jax.random.uniform(key_height, n))
+        angle = jax.random.uniform(key_angle, n, minval=0.0, maxval=2 * jnp.pi)
 
-            def shrink(state):
-                angle, low, high, key, turns = state
-                low = jnp.where(angle < 0, angle, low)
-                high = jnp.where(angle < 0, high, angle)
-                key, key_draw = jax.random.split(key)
-                return (
-                    jax.random.uniform(key_draw, minval=low, maxval=high),
-                    low,
-                    high,
-                    key,
-                    turns + 1,
-                )
+        def propose(angle):
+            return noise * jnp.cos(angle)[:, None] + other * jnp.sin(angle)[:, None]
 
-            start = (angle, angle - 2 * jnp.pi, angle, key_shrink, jnp.zeros((), jnp.int32))
-            angle, *_, turns = jax.lax.while_loop(outside, shrink, start)
-            return jnp.where(turns < 60, propose(angle), z), None
+        def outside(angle):
+            return log_likelihoods(parts, propose(angle), ys) < heights
 
-        key_start, key_steps = jax.random.split(key)
-        start = math.sqrt(variance) * jax.random.normal(key_start, (dim,))
-        return jax.lax.scan(step, start, jax.random.split(key_steps, SLICE_STEPS))[0]
+        def going(state):
+            _, _, _, out, _, turns = state
+            return jnp.any(out) & (turns < MOST_TURNS)
 
-    return jax.vmap(chain)(ys, jax.random.split(key, len(ys)))
+        def shrink(state):
+            angle, low, high, out, key, turns = state
+            low = jnp.where(out & (angle < 0), angle, low)
+            high = jnp.where(out & (angle >= 0), angle, high)
+            key, key_draw = jax.random.split(key)
+            drawn = low + (high - low) * jax.random.uniform(key_draw, n)
+            angle = jnp.where(out, drawn, angle)
+            return angle, low, high, out & outside(angle), key, turns + 1
+
+        start = (angle, angle - 2 * jnp.pi, angle, outside(angle), key_shrink, 0)
+        angle, _, _, out, _, _ = jax.lax.while_loop(going, shrink, start)
+        return (parts, jnp.where(out[:, None], noise, propose(angle))), None
+
+    key_start, key_steps = jax.random.split(key)
+    chain = jax.lax.scan(step, starts(key_start), jax.random.split(key_steps, SLICE_STEPS))
+    return jax.vmap(base.at)(*chain[0])

@@ -60,12 +60,8 @@ def look_filled(model: Hybrid, xs_and_us: Float[Array, "rows ..."], _: Array) ->
     log p(x) is less the log density of what was filled in: one draw of an importance sample.
     """
     xs, us = jnp.split(xs_and_us, 2, axis=-1)
-    log_q: Array | float = 0.0
-    if model.completion is not None:
-        xs, log_q = jax.vmap(model.completion.draw)(xs, us)
-    zs, log_px = model.flow.forward_rows(xs)
-    zs = zs.reshape(len(zs), -1)
-    return Look(zs, log_px - log_q, jax.vmap(model.head)(zs))
+    outputs = model.filled_rows(xs, us)
+    return Look(outputs.z.reshape(len(xs), -1), outputs.log_px, outputs.response)
 
 
 def features_of_filled(
@@ -73,9 +69,7 @@ def features_of_filled(
 ) -> Float[Array, "rows dim"]:
     """The features alone."""
     xs, us = jnp.split(xs_and_us, 2, axis=-1)
-    if model.completion is not None:
-        xs, _ = jax.vmap(model.completion.draw)(xs, us)
-    return model.flow.forward_rows(xs)[0].reshape(len(xs), -1)
+    return model.flow.forward_rows(model.fill(xs, us)[0])[0].reshape(len(xs), -1)
 
 
 def invert(model: Hybrid, zs: Float[Array, "rows dim"], _: Array) -> Array:
@@ -83,9 +77,16 @@ def invert(model: Hybrid, zs: Float[Array, "rows dim"], _: Array) -> Array:
     return model.flow.bijection.inverse_rows(zs)[0]
 
 
-def read_off(model: Hybrid, zs: Float[Array, "rows dim"], _: Array) -> AbstractResponse:
-    """p(y|z)."""
-    return jax.vmap(model.head)(zs)
+def draw(model: Hybrid, us: Float[Array, "rows dim"], _: Array) -> Array:
+    """The encoded rows at latents `us` of the density."""
+    return model.source.flow.bijection.inverse_rows(us)[0]
+
+
+def latents(model: Hybrid, xs: Array, _: Array) -> Float[Array, "rows dim"]:
+    """Where rows lie under the base, at the centres of what they leave open."""
+    source = model.source
+    points = xs if source.completion is None else jax.vmap(source.completion.centre)(xs)
+    return source.flow.forward_rows(points)[0].reshape(len(xs), -1)
 
 
 def evaluate(

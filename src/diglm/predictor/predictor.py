@@ -14,7 +14,7 @@ from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 from diglm.parameters import Real, check_real, check_whole
 from diglm.predictor import draw, evaluate
-from diglm.predictor.look import Groups, Viewer
+from diglm.predictor.look import Groups, Viewer, at_centres
 from diglm.predictor.memory import Memory
 from diglm.refusal import Known, Refusal
 from diglm.targets import AbstractTarget
@@ -115,23 +115,37 @@ class Predictor:
         require_own_jax()
         n_rows = check_whole("n", n)
         heat = check_real("temperature", temperature, Real(0.0, open_low=True))
-        base, key = self.model.flow.base.cooled(heat), jax.random.key(seed)
+        key = jax.random.key(seed)
+        source = self.model.source
+        cooled = eqx.tree_at(lambda m: m.flow.base, source, source.flow.base.cooled(heat))
         if y is None:
-            return self.invert(np.asarray(base.sample(key, n_rows)))
+            return self._drawn(cooled.flow.base.sample(key, n_rows))
         wanted = self.target.in_head_terms(one_a_row(y, n_rows, "y"))
-        model = eqx.tree_at(lambda m: m.flow.base, self.model, base)
         real = wanted if wanted.dtype.kind in "iu" else wanted.astype(jnp.result_type(float))
-        return self.invert(draw.features_given(model, jnp.asarray(real), key=key))
+        model = self.model.with_source(cooled)
+        return self._drawn(draw.latents_given(model, jnp.asarray(real), key=key))
 
     def sample_joint(self, n: int, *, seed: int) -> tuple[Container, Column]:
         """`n` rows and targets drawn from the joint p(x, y)."""
         require_own_jax()
         check_whole("n", n)
-        key_z, key_y = jax.random.split(jax.random.key(seed))
-        zs = self.model.flow.base.sample(key_z, n)
+        key_u, key_y = jax.random.split(jax.random.key(seed))
+        us = self.model.source.flow.base.sample(key_u, n)
+        zs = draw.features_at(self.model, us)
         keys = jax.random.split(key_y, n)
-        drawn = jax.vmap(lambda z, key: self.model.head(jnp.ravel(z)).sample(key))(zs, keys)
-        return self.invert(np.asarray(zs)), self.target.in_user_terms(np.asarray(drawn))
+        drawn = jax.vmap(lambda z, key: self.model.head(z).sample(key))(zs, keys)
+        return self._drawn(us), self.target.in_user_terms(np.asarray(drawn))
+
+    def between(self, first: Encoded, second: Encoded, steps: int) -> Container:
+        """Rows from one row to another, along a great circle of the density's latents."""
+        ends = np.concatenate([at_centres(self.encoder, e.values[:1]) for e in (first, second)])
+        us = evaluate.evaluate(evaluate.latents, self.model, ends, np.zeros(0)).astype(float)
+        return self._drawn(draw.great_circle(us[0], us[1], steps))
+
+    def _drawn(self, us: np.ndarray | jax.Array) -> Container:
+        """Rows at latents of the density."""
+        points = evaluate.evaluate(evaluate.draw, self.model, np.asarray(us), np.zeros(0))
+        return self.encoder.decode(np.asarray(points, float))
 
     def called(self, owner: str) -> "Predictor":
         """The same, under another name in error messages."""

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from diglm.bijections import AbstractBijection
 from diglm.data.encoder import AbstractEncoder
@@ -66,6 +67,8 @@ class Material(NamedTuple):
         n_rows: how many training rows there are in all.
         variance: of the base.
         seed: of starting weights.
+        relation: what linear methods would predict of the rows of `train`, a column a number or
+            class; NaN where there is no label, None where there is no target.
     """
 
     encoder: AbstractEncoder
@@ -74,6 +77,7 @@ class Material(NamedTuple):
     n_rows: int
     variance: float
     seed: int
+    relation: np.ndarray | None = None
 
 
 class AbstractRecipe(Parameters, ABC):
@@ -98,6 +102,14 @@ class AbstractRecipe(Parameters, ABC):
     @abstractmethod
     def build(self, material: Material, sizes: Sizes) -> Hybrid:
         """An untrained hybrid, its first layers set from the rows."""
+
+    def density(self, material: Material, sizes: Sizes) -> Hybrid | None:
+        """An untrained hybrid without a head, whose p(x) is the model's; None for the paper's."""
+        return None
+
+    def density_sizes(self, asked: AskedSizes, n_rows: int) -> Sizes:
+        """Sizes of a density that is asked for by itself."""
+        return self.sizes(asked, n_rows, drops_features=False)
 
     @abstractmethod
     def settings(

@@ -74,6 +74,18 @@ class AbstractTarget(ABC):
     def head(self, dim: int, n_groups: int) -> AbstractHead:
         """The head for this target, not yet started; `n_groups` is 0 without groups."""
 
+    def candidates(
+        self, y: Column, weights: Float[np.ndarray, " rows"]
+    ) -> "tuple[AbstractTarget, ...]":
+        """This target with each head that held-out rows may choose among; the usual one first."""
+        return (self,)
+
+    def judged(
+        self, response: AbstractResponse, y: Column, width: float
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+        """Log-probabilities of the cells of that width about y, and squared errors of the mean."""
+        raise ValueError(f"{type(self).__name__} has one head to choose among.")
+
     @abstractmethod
     def with_marginal(self, y: Column, weights: Float[np.ndarray, " rows"]) -> "AbstractTarget":
         """The target with p(y) of these rows, which answers for rows that are refused."""

@@ -97,6 +97,33 @@ class NumberTarget(AbstractTarget):
             dim, n_targets=self.n_targets, scale=self.scale, n_groups=n_groups
         )
 
+    def candidates(
+        self, y: Column, weights: Float[np.ndarray, " rows"]
+    ) -> tuple[AbstractTarget, ...]:
+        if self.choice is None:
+            return (self,)
+        numbers = _numbers(y, self.n_targets > 1)
+        labelled = _labelled(numbers, self.unlabelled)
+        known = numbers[labelled & (weights > 0)]
+        # Rows that do not count are read as well, so they too must be possible.
+        offered = tuple(
+            one for one in self.choice.candidates(known) if _takes(one, numbers[labelled])
+        )
+        if offered == (self.choice,):
+            return (self,)
+        units = (one.unit(known) for one in offered)
+        return tuple(
+            replace(self, choice=one, location=location, scale=scale)
+            for one, (location, scale) in zip(offered, units, strict=True)
+        )
+
+    def judged(
+        self, response: AbstractResponse, y: Column, width: float
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+        y = _numbers(y, False)
+        cells = response.log_cell(y, width, self.location, self.scale)
+        return cells, np.square(self.distribution(response).mean - y)
+
     def with_marginal(self, y: Column, weights: Float[np.ndarray, " rows"]) -> "NumberTarget":
         y = _numbers(y, self.n_targets > 1)
         known = _labelled(y, self.unlabelled) & (weights > 0)
@@ -214,6 +241,14 @@ def _numbers(y: Column, several: bool) -> np.ndarray:
                 "Give each row all of them, or NaN for all."
             )
     return numbers
+
+
+def _takes(choice: AbstractHeadChoice, y: np.ndarray) -> bool:
+    try:
+        choice.check_support(y.ravel())
+    except ValueError:
+        return False
+    return True
 
 
 def _labelled(y: np.ndarray, unlabelled: object) -> Bool[np.ndarray, " rows"]:

@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +15,8 @@ from diglm.completion import fixed_offsets
 from diglm.objectives.joint import JointObjective, Terms
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
-from diglm.training.state import State, restore, shares_of
-from diglm.training.step import Shared, run_epoch
+from diglm.training.state import State, finished, shares_of
+from diglm.training.step import Common, Shared, Turn, run_epoch
 from diglm.types import Batch, Key, bucket, pad
 
 VALIDATION_OFFSETS = 2  # enough to rank epochs; scoring uses more
@@ -36,6 +37,7 @@ class FitResult:
         skipped_steps: steps whose gradient was not finite.
         seconds: of training.
         waited: seconds of them in which the device waited for rows to be read.
+        density_history: one record an epoch of a density of its own, if there is one.
     """
 
     model: Any
@@ -44,6 +46,7 @@ class FitResult:
     skipped_steps: int = 0
     seconds: float = 0.0
     waited: float = 0.0
+    density_history: list[dict[str, float | int]] = field(default_factory=list)
 
 
 def _epoch_key(seed: int, epoch: int) -> Key:
@@ -75,46 +78,62 @@ def fit(
     """
     settings = Settings() if settings is None else settings
     started = time.perf_counter()
-    used = np.flatnonzero(rows.weight > 0)
-    if len(used) == 0:
-        raise ValueError("No training row has a positive weight. Check sample_weight.")
-    batch_size = min(settings.batch_size, bucket(len(used), smallest=8))
-    n_steps = -(-len(used) // batch_size)
-    size = bucket(len(rows.weight))
-    schedule = Schedule.of(settings, n_steps * settings.n_epochs)
-    offsets = validation_offsets(model)
-    on_device = jax.tree.map(jnp.asarray, pad(rows, size))
-    checked_rows = None
-    if validation is not None and len(validation.weight) > 0:
-        checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
-    shared = Shared(model, objective, schedule, shares=shares_of(model, settings.head_rate))
-    fixed = (shared, on_device, checked_rows, offsets)
-    state, rng = State.start(model), np.random.default_rng(seed)
-    slots = bucket(n_steps * batch_size + batch_size)
-    result = FitResult(model)
-    # Epoch -1 takes no step: the starting model is the first candidate for the best.
-    for epoch in range(-1 if checked_rows is not None else 0, settings.n_epochs):
-        order = np.resize(rng.permutation(used), n_steps * batch_size)
-        order = np.concatenate([order, np.zeros(slots - len(order), order.dtype)])
-        state, terms, checked = run_epoch(
-            fixed,
-            state,
-            jnp.asarray(order, jnp.int32),
-            jnp.asarray(n_steps if epoch >= 0 else 0, jnp.int32),
-            batch_size,
-            _epoch_key(seed, epoch + 1),
-        )
+    common, turns = epochs(model, rows, objective, validation, settings, seed)
+    state, result = State.start(model), FitResult(model)
+    for epoch, turn in turns:
+        state, terms, checked = run_epoch((common, turn), state)
         if epoch < 0:
             continue
         record = epoch_record(epoch, started, terms, checked)
         result.history.append(record)
         if progress is not None:
             progress(record)
-        reason = stop_reason(state, settings, n_steps, checked=checked is not None)
+        reason = stop_reason(state, settings, int(turn.n_steps), checked=checked is not None)
         if reason is not None:
             result.stopped = reason
             break
     return ended(result, model, state, started)
+
+
+def epochs(
+    model: Any,
+    rows: Batch,
+    objective: JointObjective,
+    validation: Batch | None,
+    settings: Settings,
+    seed: int,
+) -> tuple[Common, Iterator[tuple[int, Turn]]]:
+    """What all epochs read, and what each: padded rows, orders, keys.
+
+    Epoch -1 takes no step: the starting model is the first candidate for the best.
+    """
+    used = np.flatnonzero(rows.weight > 0)
+    if len(used) == 0:
+        raise ValueError("No training row has a positive weight. Check sample_weight.")
+    batch_size = min(settings.batch_size, bucket(len(used), smallest=8))
+    n_steps = -(-len(used) // batch_size)
+    checked_rows = None
+    if validation is not None and len(validation.weight) > 0:
+        checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
+    schedule = Schedule.of(settings, n_steps * settings.n_epochs)
+    common = Common(
+        Shared(model, objective, schedule, shares=shares_of(model, settings.head_rate)),
+        jax.tree.map(jnp.asarray, pad(rows, bucket(len(rows.weight)))),
+        checked_rows,
+        validation_offsets(model),
+        batch_size,
+    )
+
+    def turns() -> Iterator[tuple[int, Turn]]:
+        rng = np.random.default_rng(seed)
+        slots = bucket(n_steps * batch_size + batch_size)
+        for epoch in range(-1 if checked_rows is not None else 0, settings.n_epochs):
+            order = np.zeros(slots, np.int32)
+            order[: n_steps * batch_size] = np.resize(rng.permutation(used), n_steps * batch_size)
+            steps = jnp.asarray(n_steps if epoch >= 0 else 0, jnp.int32)
+            yield epoch, Turn(jnp.asarray(order), steps, _epoch_key(seed, epoch + 1))
+
+    return common, turns()
 
 
 def ended(result: FitResult, model: Any, state: State, started: float) -> FitResult:
@@ -124,7 +143,7 @@ def ended(result: FitResult, model: Any, state: State, started: float) -> FitRes
             "Training never reached a finite loss, so there is no model to keep. "
             "Try a smaller learning_rate, or look for extreme values in the data."
         )
-    result.model = restore(model, state.best, state.best_fixed)
+    result.model = finished(model, state.best, state.best_fixed)
     result.skipped_steps = int(state.skipped)
     result.seconds = time.perf_counter() - started
     return result

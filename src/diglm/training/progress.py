@@ -20,16 +20,23 @@ class ProgressBar:
         metric: name of the skill shown; empty for none.
         root: whether the square root of the skill is shown.
         shown: True, False, or "auto" to draw only on a terminal that a person watches.
+        what: is trained.
     """
 
     def __init__(
-        self, n_epochs: int, metric: str, shown: bool | str = "auto", *, root: bool = False
+        self,
+        n_epochs: int,
+        metric: str,
+        shown: bool | str = "auto",
+        *,
+        root: bool = False,
+        what: str = "fit",
     ):
         console = Console(file=sys.stderr)
         visible = console.is_terminal or console.is_jupyter if shown == "auto" else bool(shown)
         self.metric, self.root, self.visible = metric, root, visible
         self.bar = RichProgress(
-            TextColumn("fit"),
+            TextColumn(what),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[numbers]}"),

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
 from diglm.training.settings import Schedule
-from diglm.types import Scalar, partition
+from diglm.types import Scalar, partition, placed
 
 # Module-level, so that every fit of one shape shares one compiled epoch.
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.99)
@@ -36,24 +36,33 @@ class State(eqx.Module):
     def start(cls, model: Any) -> "State":
         """The state of a model before its first step."""
         trainable, fixed = partition(model)
-        weights, _ = ravel_pytree(trainable)
-        if weights.size == 0:
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(trainable)]
+        if sum(leaf.size for leaf in leaves) == 0:
             raise ValueError("The model has no trainable numbers, so there is nothing to fit.")
+        # In NumPy: JAX would compile a program for each leaf. Copies, because the state's buffers
+        # are donated, and no two may be the same.
+        weights = np.concatenate([np.ravel(leaf) for leaf in leaves])
         arrays = eqx.filter(fixed, eqx.is_array)
-        zero = jnp.zeros((), jnp.int32)
-        # Copies: the state's buffers are donated, and no two may be the same.
+
+        def copied(array: Any) -> Array:
+            return placed(np.array(array))
+
+        def zero(like: Any) -> Array:
+            return placed(np.zeros(like.shape, like.dtype))
+
+        count = np.zeros((), np.int32)
         return cls(
-            weights=jnp.array(weights),
-            average=jnp.array(weights),
-            best=jnp.array(weights),
-            fixed=jax.tree.map(jnp.array, arrays),
-            best_fixed=jax.tree.map(jnp.array, arrays),
-            moments=ADAM.init(weights),
-            step=jnp.zeros((), weights.dtype),
-            skipped=zero,
-            bad_run=jnp.array(zero),
-            best_loss=jnp.asarray(jnp.inf, weights.dtype),
-            epochs_since_best=jnp.array(zero),
+            weights=copied(weights),
+            average=copied(weights),
+            best=copied(weights),
+            fixed=jax.tree.map(copied, arrays),
+            best_fixed=jax.tree.map(copied, arrays),
+            moments=jax.tree.map(zero, jax.eval_shape(ADAM.init, weights)),
+            step=placed(np.zeros((), weights.dtype)),
+            skipped=copied(count),
+            bad_run=copied(count),
+            best_loss=placed(np.full((), np.inf, weights.dtype)),
+            epochs_since_best=copied(count),
         )
 
 
@@ -62,6 +71,18 @@ def restore(model: Any, weights: Float[Array, " n"], fixed: Any) -> Any:
     trainable, own_fixed = partition(model)
     _, unravel = ravel_pytree(trainable)
     return eqx.combine(unravel(weights), fixed, eqx.filter(own_fixed, eqx.is_array, inverse=True))
+
+
+def finished(model: Any, weights: Float[Array, " n"], fixed: Any) -> Any:
+    """What `restore` gives, outside compiled code and without compiling anything."""
+    trainable, own_fixed = partition(model)
+    leaves, structure = jax.tree.flatten(trainable)
+    parts = np.split(np.asarray(weights), np.cumsum([leaf.size for leaf in leaves])[:-1])
+    placed_parts = [
+        placed(part.reshape(leaf.shape)) for part, leaf in zip(parts, leaves, strict=True)
+    ]
+    own = jax.tree.unflatten(structure, placed_parts)
+    return eqx.combine(own, fixed, eqx.filter(own_fixed, eqx.is_array, inverse=True))
 
 
 def shares_of(model: Any, head_rate: float) -> Float[Array, " n"] | None:

@@ -64,28 +64,55 @@ class Shared(NamedTuple):
         return bool(few) and len(self.model.flow.bijection.in_shape) == 1
 
 
-@jit_loop
-def run_epoch(
-    fixed: tuple[Shared, Batch, Batch | None, Float[Array, "n ..."] | None],
-    state: State,
-    order: Int[Array, " slots"],
-    n_steps: Int[Array, ""],
-    batch_size: int,
-    key: Key,
-) -> tuple[State, Terms, Terms | None]:
-    """All steps of an epoch, then the validation objective; returns the mean training terms.
+class Common(NamedTuple):
+    """What every epoch reads: rows to train on, `batch_size` a step, and rows to look at after."""
 
-    `order` holds row numbers, `batch_size` a step, of which the first `n_steps` batches are used;
-    the number of steps is not part of the program, so tables of similar size share it.
+    shared: Shared
+    rows: Batch
+    validation: Batch | None
+    offsets: Float[Array, "n ..."] | None
+    batch_size: int
+
+    @property
+    def small(self) -> bool:
+        """Whether a step's operations are small."""
+        return self.shared.small
+
+    @property
+    def brief(self) -> bool:
+        """Whether there are few steps."""
+        return self.shared.brief
+
+
+class Turn(NamedTuple):
+    """What one epoch reads: row numbers in their order, how many steps, the noise.
+
+    The number of steps is not part of the program, so tables of similar size share it.
     """
-    shared, rows, validation, offsets = fixed
+
+    order: Int[Array, " slots"]
+    n_steps: Int[Array, ""]
+    key: Key
+
+
+@jit_loop
+def run_epoch(fixed: tuple[Common, Turn], state: State) -> tuple[State, Terms, Terms | None]:
+    """All steps of an epoch, then the validation objective; returns the mean training terms."""
+    common, turn = fixed
+    return take_epoch(common, turn, common.shared, state)
+
+
+def take_epoch(
+    common: Common, turn: Turn, shared: Shared, state: State
+) -> tuple[State, Terms, Terms | None]:
+    """`run_epoch` inside of compiled code, with what is shared given apart."""
 
     def batch_at(i: Array) -> Batch:
-        picked = jax.lax.dynamic_slice_in_dim(order, i * batch_size, batch_size)
-        return jax.tree.map(lambda column: column[picked], rows)
+        picked = jax.lax.dynamic_slice_in_dim(turn.order, i * common.batch_size, common.batch_size)
+        return jax.tree.map(lambda column: column[picked], common.rows)
 
-    state, sums = take_steps(shared, state, batch_at, n_steps, key)
-    return _end_epoch(shared, validation, offsets, state, sums)
+    state, sums = take_steps(shared, state, batch_at, turn.n_steps, turn.key)
+    return _end_epoch(shared, common.validation, common.offsets, state, sums)
 
 
 class Sums(NamedTuple):

@@ -9,84 +9,43 @@ cores in groups of one size, which run the same program.
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from diglm.compiling import jit_loop
 from diglm.hybrid import Hybrid
 from diglm.objectives.joint import JointObjective, Terms
-from diglm.training.loop import (
-    FitResult,
-    _epoch_key,
-    epoch_record,
-    stop_reason,
-    validation_offsets,
-)
+from diglm.training.loop import FitResult, epoch_record, epochs, stop_reason
 from diglm.training.progress import Progress, Record
-from diglm.training.settings import Schedule, Settings
-from diglm.training.state import State, restore, shares_of
-from diglm.training.step import Shared, _end_epoch, take_steps
-from diglm.types import Batch, Key, bucket, pad
-
-
-class Common(NamedTuple):
-    """What all models read in every epoch."""
-
-    shared: Shared
-    rows: Batch
-    validation: Batch | None
-    offsets: Float[Array, "n ..."] | None
-    batch_size: int
-
-    @property
-    def small(self) -> bool:
-        """Whether a step's operations are small."""
-        return self.shared.small
-
-    @property
-    def brief(self) -> bool:
-        """Whether there are few steps."""
-        return self.shared.brief
-
-
-class Turn(NamedTuple):
-    """What all models read in one epoch: the order of the rows, how many steps, the noise."""
-
-    order: Int[Array, " slots"]
-    n_steps: Int[Array, ""]
-    key: Key
+from diglm.training.settings import Settings
+from diglm.training.state import State, finished
+from diglm.training.step import Common, Turn, take_epoch
+from diglm.types import Batch
 
 
 @jit_loop
 def run_epoch_together(
-    fixed: tuple[Common, Turn, Float[Array, " models"]],
-    states: State,
-    active: Bool[Array, " models"],
+    fixed: tuple[Common, Turn, Float[Array, " models"], Bool[Array, " models"]], states: State
 ) -> tuple[State, Terms, Terms | None]:
     """`run_epoch` for stacked states, one lambda each; a state that is not active stays as it is.
 
     Stopped models are computed along, since the program has one shape, but keep what they had: the
     best weights at the epoch where a fit of their own would have ended.
     """
-    (shared, rows, validation, offsets, batch_size), turn, weights = fixed
-
-    def batch_at(i: Array) -> Batch:
-        picked = jax.lax.dynamic_slice_in_dim(turn.order, i * batch_size, batch_size)
-        return jax.tree.map(lambda column: column[picked], rows)
+    common, turn, weights, active = fixed
+    shared = common.shared
 
     def one(state: State, weight: Array, is_active: Array) -> tuple[State, Terms, Terms | None]:
         objective = eqx.tree_at(lambda o: o.generative_weight, shared.objective, weight)
         own = shared._replace(objective=objective)
-        after, sums = take_steps(own, state, batch_at, turn.n_steps, turn.key)
-        after, terms, checked = _end_epoch(own, validation, offsets, after, sums)
+        after, terms, checked = take_epoch(common, turn, own, state)
         kept = jax.tree.map(lambda new, old: jnp.where(is_active, new, old), after, state)
         return kept, terms, checked
 
@@ -111,7 +70,7 @@ class _Group:
     def advance(self, common: Common, turn: Turn) -> tuple[Terms, Terms | None]:
         """One epoch of all members; their terms, as NumPy arrays."""
         self.states, *told = run_epoch_together(
-            (common, turn, self.weights), self.states, jnp.asarray(self.active)
+            (common, turn, self.weights, jnp.asarray(self.active)), self.states
         )
         return jax.device_get(tuple(told))
 
@@ -145,7 +104,7 @@ def fit_together(
     """
     settings = Settings() if settings is None else settings
     started = time.perf_counter()
-    common, turns = _prepare(model, rows, objective, validation, settings, seed)
+    common, turns = epochs(model, rows, objective, validation, settings, seed)
     groups = _groups(model, generative_weights)
     results = [FitResult(model) for _ in generative_weights]
     with ThreadPoolExecutor(len(groups)) as pool:
@@ -165,49 +124,6 @@ def fit_together(
     for group in groups:
         _finish(group, model, results, generative_weights, time.perf_counter() - started)
     return results
-
-
-def _prepare(
-    model: Hybrid,
-    rows: Batch,
-    objective: JointObjective,
-    validation: Batch | None,
-    settings: Settings,
-    seed: int,
-) -> tuple[Common, Iterator[tuple[int, Turn]]]:
-    """What the models share, with the sizes, the orders and the keys of `fit`."""
-    used = np.flatnonzero(rows.weight > 0)
-    if len(used) == 0:
-        raise ValueError("No training row has a positive weight. Check sample_weight.")
-    batch_size = min(settings.batch_size, bucket(len(used), smallest=8))
-    n_steps = -(-len(used) // batch_size)
-    checked_rows = None
-    if validation is not None and len(validation.weight) > 0:
-        checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
-    common = Common(
-        Shared(
-            model,
-            objective,
-            Schedule.of(settings, n_steps * settings.n_epochs),
-            shares=shares_of(model, settings.head_rate),
-        ),
-        jax.tree.map(jnp.asarray, pad(rows, bucket(len(rows.weight)))),
-        checked_rows,
-        validation_offsets(model),
-        batch_size,
-    )
-
-    def turns() -> Iterator[tuple[int, Turn]]:
-        rng = np.random.default_rng(seed)
-        slots = bucket(n_steps * batch_size + batch_size)
-        # Epoch -1 takes no step: the starting model is the first candidate for the best.
-        for epoch in range(-1 if checked_rows is not None else 0, settings.n_epochs):
-            order = np.zeros(slots, np.int32)
-            order[: n_steps * batch_size] = np.resize(rng.permutation(used), n_steps * batch_size)
-            steps = jnp.asarray(n_steps if epoch >= 0 else 0, jnp.int32)
-            yield epoch, Turn(jnp.asarray(order), steps, _epoch_key(seed, epoch + 1))
-
-    return common, turns()
 
 
 def _groups(model: Hybrid, generative_weights: Sequence[float]) -> list[_Group]:
@@ -291,5 +207,5 @@ def _finish(
                 "loss, so there is no model to keep. Leave that weight out, try a smaller "
                 "learning_rate, or look for extreme values in the data."
             )
-        result.model = restore(model, state.best, state.best_fixed)
+        result.model = finished(model, state.best, state.best_fixed)
         result.skipped_steps, result.seconds = int(state.skipped), seconds

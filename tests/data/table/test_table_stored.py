@@ -30,7 +30,7 @@ def stored():
     ("path", "value", "message"),
     [
         (("format",), "other", "format"),
-        (("version",), 1, "version 2; got 'diglm.table', version 1. Use the version of diglm"),
+        (("version",), 1, "version 3; got 'diglm.table', version 1. Use the version of diglm"),
         (("n_rows",), 0, "n_rows must be"),
         (("n_rows",), True, "n_rows must be"),
         (("container",), "excel", "container"),

@@ -9,6 +9,7 @@ from diglm.data.files.opening import TableFileError
 
 MOST_LEVELS = 10_000  # of a text or category column; more is an identifier
 MOST_CLASSES = 1_000  # of a target of numbers; more is no class label
+MOST_CODES = 256  # of a column of whole numbers; more are looked at as numbers
 
 
 class _Column:
@@ -17,8 +18,10 @@ class _Column:
     def __init__(self, name: str, kind: pa.DataType, is_target: bool):
         self.name, self.is_float = name, pa.types.is_floating(kind)
         self.has_order = not is_category(kind) and not pa.types.is_null(kind)
-        # A target of numbers may be class labels, so its values are levels while they are few.
-        self.levels: dict[Any, int] | None = {} if is_category(kind) or is_target else None
+        # Numbers may be class labels or codes, so their values are levels while they are few.
+        self.most_levels = MOST_CLASSES if is_target else MOST_CODES
+        seen = is_category(kind) or is_target or pa.types.is_integer(kind) or _is_float(kind)
+        self.levels: dict[Any, int] | None = {} if seen else None
         self.gap: int | None = None
         self.fraction: int | None = None
         self.least: tuple[Any, int] | None = None
@@ -61,7 +64,11 @@ class _Column:
         return rows - {None}
 
     def _look_at_levels(self, levels: dict[Any, int], column: pa.ChunkedArray, numbers: np.ndarray):
-        if all(level in levels for level in column.unique().to_pylist() if not _is_none(level)):
+        unique = column.unique()
+        if self.has_order and len(unique) > self.most_levels + 1:  # a gap is no level
+            self.levels = None
+            return
+        if all(level in levels for level in unique.to_pylist() if not _is_none(level)):
             return
         coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         array = coded.unify_dictionaries().combine_chunks()
@@ -71,7 +78,7 @@ class _Column:
         for code, position in zip(found.tolist(), first.tolist(), strict=True):
             if code >= 0 and not _is_none(names[code]):
                 levels.setdefault(names[code], int(numbers[position]))
-        if self.has_order and len(levels) > MOST_CLASSES:
+        if self.has_order and len(levels) > self.most_levels:
             self.levels = None
         elif not self.has_order and len(levels) > MOST_LEVELS:
             raise TableFileError(
@@ -122,6 +129,11 @@ def is_category(kind: pa.DataType) -> bool:
     types = pa.types
     text = types.is_string(kind) or types.is_large_string(kind)
     return text or types.is_boolean(kind) or types.is_dictionary(kind)
+
+
+def _is_float(kind: pa.DataType) -> bool:
+    """Whether these are floats whose values Arrow can list."""
+    return pa.types.is_floating(kind) and not pa.types.is_float16(kind)
 
 
 def is_gap(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -10,10 +10,13 @@ import numpy as np
 from diglm.data.table.columns import Column, describe
 from diglm.data.table.lattice import fit_codes
 from diglm.data.table.patterns import good_turing
+from diglm.data.table.relation import Relation, relate
 
 Value = str | bool | int | float | None
 # Rows' worth of the grand mean mixed into a category's mean: rare categories move to the middle.
 SHRINKAGE = 5.0
+# Levels of whose mean less than this share is their own have one place in the order together.
+LEAST_OWN = 0.2
 # Codes of values that are none of the categories, and of missing ones where none was missing.
 UNKNOWN, UNKNOWN_MISSING = -1, -2
 
@@ -94,6 +97,11 @@ def codes_of(
     return np.fromiter(map(table.__getitem__, values), np.int64, len(values))
 
 
+def coded_values(x: np.ndarray) -> list[int | float | None]:
+    """Numbers as categories: whole ones as int, missing ones as None."""
+    return [None if v != v else int(v) if v.is_integer() else v for v in x.tolist()]
+
+
 def fit_categories(
     name: str | int,
     values: list[Any],
@@ -101,13 +109,13 @@ def fit_categories(
     weights: np.ndarray | None = None,
     *,
     declared: bool = False,
-) -> Column:
-    """The categorical column of these values, missing ones being a category of their own.
+) -> tuple[Column, np.ndarray]:
+    """The categorical column of these values, and their codes; missing ones are a category too.
 
     Args:
         name: The column's name.
         values: One value per row.
-        target: What the order should follow, (rows, k); NaN where a row has none.
+        target: What the order should follow, standardised, (rows, k); NaN where a row has none.
         weights: Positive weights of the rows.
         declared: Whether the type of the column says that it is categorical.
     """
@@ -115,47 +123,52 @@ def fit_categories(
     categories = tuple(sorted(found, key=lambda v: (v is None, type(v).__name__, v)))
     codes = codes_of(values, categories, name, declared=declared)
     counts = np.bincount(codes, weights, minlength=len(categories))
-    order = np.argsort(-counts, kind="stable")
+    order, depth = np.argsort(-counts, kind="stable"), 1
     if target is not None:
-        scores = _scores(codes, target, weights, len(categories))
-        order = order[np.argsort(scores[order], kind="stable")]
+        scores = _scores(relate(codes, target, weights, len(categories)))
+        order = order[np.argsort(scores[order, 0], kind="stable")]
+        if scores.shape[1] > 1:
+            depth = math.isqrt(order.size - 1) + 1
+            order = order[np.lexsort((scores[order, 1], np.arange(order.size) // depth))]
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    location, scale = fit_codes(rank[codes], weights)
-    return Column(
+    location, scale = fit_codes(rank[codes] // depth, weights)
+    column = Column(
         name,
         "categorical",
         location,
         scale,
         step=1.0,
-        high=float(order.size - 1),
+        high=float((order.size - 1) // depth),
         categories=tuple(categories[i] for i in order),
         frequent=int(rank[np.argmax(counts)]),
         unseen_rate=good_turing(int(np.sum(np.bincount(codes) == 1)), codes.size),
+        depth=depth,
     )
+    return column, rank[codes]
 
 
-def _scores(
-    codes: np.ndarray, target: np.ndarray, weights: np.ndarray | None, n: int
-) -> np.ndarray:
-    r"""First principal coordinate of the categories' mean targets.
+def fit_axis(column: Column, codes: np.ndarray, weights: np.ndarray | None) -> Column:
+    """The second dimension of a category whose codes these are."""
+    location, scale = fit_codes(codes % column.depth, weights)
+    return Column(column.name, "axis", location, scale, step=1.0, high=column.depth - 1.0)
 
-    With $n_c$ rows of mean $\bar y_c$ (targets standardised), the profile of a category is
-    $n_c \bar y_c / (n_c + m)$, shrunk towards the grand mean 0. Weighted by $\sqrt{n_c}$, its
-    leading right singular vector is the direction in which categories differ most.
+
+def _scores(relation: Relation) -> np.ndarray:
+    r"""Places of categories in one order, or in two if needed: their mean targets along axes.
+
+    With $n_c$ rows of mean $\bar y_c$ (targets standardised), the place of a category is
+    $n_c \bar y_c / (n_c + m)$, shrunk towards the grand mean 0. Here m is what the levels' own
+    differences demand, and SHRINKAGE at least. Levels with so few rows that hardly anything of
+    their own would be left share one place, that of all their rows together: an order among them
+    would follow the noise of y.
     """
-    known = np.all(np.isfinite(target), axis=1)
-    weights = np.ones(codes.size) if weights is None else weights
-    codes, target, weights = codes[known], target[known], weights[known]
-    if codes.size == 0:
-        return np.zeros(n)
-    target = target / np.maximum(np.max(np.abs(target), axis=0), 1e-300)  # squares stay finite
-    target = target - np.average(target, axis=0, weights=weights)
-    spread = np.sqrt(np.average(np.square(target), axis=0, weights=weights))
-    target = target / np.where(spread > 1e-12, spread, np.inf)
-    counts = np.bincount(codes, weights, minlength=n)
-    sums = [np.bincount(codes, weights * column, minlength=n) for column in target.T]
-    profile = np.stack(sums, axis=1) / (counts + SHRINKAGE)[:, None]
-    axis = np.linalg.svd(np.sqrt(counts)[:, None] * profile, full_matrices=False)[2][0]
-    scores = profile @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
-    return np.round(scores, 12)  # equal categories keep the order of their frequency
+    means, counts, _ = relation
+    demanded = relation.rows_that_count
+    few = counts < demanded * LEAST_OWN / (1 - LEAST_OWN)
+    if together := counts[few].sum():
+        means = np.where(few[:, None], counts[few] @ means[few] / together, means)
+        counts = np.where(few, together, counts)
+    scores = means * (counts / (counts + max(demanded, SHRINKAGE)))[:, None]
+    n_orders = 2 if relation.needs_two_orders else 1
+    return np.round(scores[:, :n_orders], 12)  # equal categories keep the order of their frequency

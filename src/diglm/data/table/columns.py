@@ -8,7 +8,7 @@ import numpy as np
 
 from diglm.data.table.times import FORMATS
 
-KINDS = ("continuous", "lattice", "categorical", "indicator")
+KINDS = ("continuous", "lattice", "categorical", "indicator", "axis")
 TIMES = ("", "datetime", "timedelta")
 NUMBERS = ("location", "scale", "step", "origin", "low", "high", "unseen_rate")
 
@@ -20,7 +20,8 @@ class Column:
     Attributes:
         name: The frame's name for the column, or its position in an array.
         kind: "continuous"; "lattice", numbers on the grid `origin + k * step`; "categorical",
-            whose number is a position in `categories`; or "indicator", 0 present and 1 missing.
+            whose number is a position in `categories`; "indicator", 0 present and 1 missing; or
+            "axis", the second dimension of a category, 0 to depth - 1.
         location: What is subtracted.
         scale: What is divided by, in the user's unit; positive.
         step: Distance between neighbouring values; 0 for a continuous column.
@@ -36,6 +37,10 @@ class Column:
         ordered: Whether those levels were declared to be ordered.
         unseen_rate: Estimated probability that a new row shows something here that no row of fit
             did: another category, or a missing number where none was missing.
+        coded: Whether the categories came as whole numbers, which were found to be codes.
+        depth: How many categories share a cell, told apart along an axis of their own: the code c
+            is the box (c // depth, c % depth).
+        running: Whether these are whole numbers that never repeat and run evenly, as row numbers.
     """
 
     name: str | int
@@ -54,6 +59,9 @@ class Column:
     levels: tuple[str | bool | int | float, ...] | None = None
     ordered: bool = False
     unseen_rate: float = 1.0
+    coded: bool = False
+    depth: int = 1
+    running: bool = False
 
     @property
     def width(self) -> float:
@@ -64,6 +72,11 @@ class Column:
     def is_numeric(self) -> bool:
         """Whether the user's values are numbers or times rather than categories."""
         return self.kind in ("continuous", "lattice")
+
+    @property
+    def came_as_numbers(self) -> bool:
+        """Whether the user gave numbers or times, be they codes or not."""
+        return self.is_numeric or self.coded
 
     def snap(self, x: np.ndarray) -> np.ndarray:
         """The nearest points of the grid within the range seen in fit; NaN stays NaN."""
@@ -141,7 +154,8 @@ def _check(content: dict[str, Any]):
     require("iso", content["iso"] in formats, f"one of {formats}")
     require("unseen_rate", 0 < content["unseen_rate"] <= 1, "a probability above 0")
     require("dtype", isinstance(content["dtype"], str), "text")
-    require("ordered", isinstance(content["ordered"], bool), "true or false")
+    for key in ("ordered", "coded", "running"):
+        require(key, isinstance(content[key], bool), "true or false")
 
     values, levels, frequent = (content[key] for key in ("categories", "levels", "frequent"))
     require("categories", _are_values(values, missing=True), "a list of plain values")
@@ -151,6 +165,11 @@ def _check(content: dict[str, Any]):
         require("categories", len(values) == 0, f"empty in a {kind} column")
     in_range = type(frequent) is int and 0 <= frequent < max(len(values), 1)
     require("frequent", in_range, "the position of a category")
+    depth = content["depth"]
+    require("depth", type(depth) is int and 1 <= depth <= max(len(values), 1), "1 or more")
+    if content["coded"]:
+        whole = all(v is None or type(v) is int for v in values)
+        require("categories", kind == "categorical" and whole, "whole numbers in a coded column")
     require("levels", levels is None or _are_values(levels, missing=False), "a list or null")
 
 

@@ -8,19 +8,17 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from diglm.data.encoder import AbstractEncoder, Encoded
-from diglm.data.table.columns import Column, describe
+from diglm.data.table.columns import Column
 from diglm.data.table.fields import Table
 from diglm.data.table.fitting import fit_columns, refuse_infinite
 from diglm.data.table.matching import read_as, read_cells
 from diglm.data.table.normal import MOST_ROWS, Normal
 from diglm.data.table.patterns import Patterns
 from diglm.data.table.read import opened, read
+from diglm.data.table.remarks import remarks_on
 from diglm.data.table.stored import Parts, from_content, to_content
-from diglm.data.table.units import decoded, restore, standardise
+from diglm.data.table.units import boxed, decoded, restore, standardise, unboxed
 from diglm.data.table.write import write
-
-# A column is remarked on as an identifier if so many new rows show a new level, and rows tell.
-IDENTIFIER_RATE, FEWEST_ROWS = 0.25, 20
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,13 @@ class TableEncoder(AbstractEncoder):
     cells turns their log mass into a log density. A column with missing values keeps NaN in its
     cell and gains an indicator (0 present, 1 missing) behind all columns. Dates become seconds
     since 1970 and durations seconds, so their densities are per second.
+
+    What kind a column is, its values and y decide. Text, bools and category types are categories.
+    Whole numbers are numbers, unless y follows them in a way that no order can say: then they are
+    codes, and treated as categories (`codes.py`); numbers with a fraction among them never are.
+    The cells of a category follow one order, by y. Where levels differ in two ways, as with three
+    classes, the category has a second dimension behind all columns and indicators, and a level is
+    the box of two cells.
 
     A missing cell has no unit and adds nothing to `log_scale`. What no row of fit prepared for is
     told by the facts in `unseen`, one for each column and one for the set of missing cells as a
@@ -46,6 +51,7 @@ class TableEncoder(AbstractEncoder):
     Attributes:
         columns: The columns, in the order of fit.
         indicators: One for each column that had missing numbers, behind the columns.
+        axes: Second dimensions of the categories that need one, behind the indicators.
         patterns: Which numbers were missing together.
         normal: The distribution of encoded rows, from which lost cells are drawn.
         n_rows: How many rows were learned from.
@@ -59,6 +65,7 @@ class TableEncoder(AbstractEncoder):
 
     columns: tuple[Column, ...]
     indicators: tuple[Column, ...]
+    axes: tuple[Column, ...]
     patterns: Patterns
     normal: Normal
     n_rows: int
@@ -85,17 +92,19 @@ class TableEncoder(AbstractEncoder):
         Args:
             X: Array (rows, columns) or eager frame of numbers, text, bools, categories, times.
             y: Numbers (rows,) or (rows, k), such as one-hot classes, by which categories are
-                ordered; rows with NaN are ignored. Without it the order is by frequency.
+                ordered and codes told from numbers; rows with NaN are ignored. Without it the
+                order is by frequency, and numbers are numbers.
             weights: Nonnegative row weights. Weight 0 is as if the row were absent, and a whole
                 number as if it were repeated, but that rates of what is unseen count rows.
         """
         found = fit_columns(read(opened(X)), y, weights)
-        columns, indicators, patterns, table, weights = found
+        columns, indicators, axes, patterns, table, weights = found
         begun = cls(
             columns,
             indicators,
+            axes,
             patterns,
-            Normal.standard(len(columns) + len(indicators)),
+            Normal.standard(len(columns + indicators + axes)),
             table.n_rows,
             table.container,
             table.dtype,
@@ -117,8 +126,8 @@ class TableEncoder(AbstractEncoder):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(dim,): the columns, then one indicator per column with missing values."""
-        return (len(self.columns) + len(self.indicators),)
+        """(dim,): the columns, an indicator per column with missing values, second dimensions."""
+        return (len(self._parts),)
 
     @property
     def n_features(self) -> int:
@@ -134,7 +143,7 @@ class TableEncoder(AbstractEncoder):
     @cached_property
     def widths(self) -> Float[np.ndarray, " dim"]:
         """Width of a cell in encoded units, (dim,); 0 where continuous."""
-        return np.array([column.width for column in self.columns + self.indicators])
+        return np.array([column.width for column in self._parts])
 
     @cached_property
     def can_be_missing(self) -> Bool[np.ndarray, " dim"]:
@@ -143,19 +152,8 @@ class TableEncoder(AbstractEncoder):
 
     @property
     def remarks(self) -> list[str]:
-        """Which columns are almost identifiers."""
-        found = []
-        for column in self.columns:
-            if column.kind != "categorical" or column.unseen_rate < IDENTIFIER_RATE:
-                continue
-            if self.n_rows >= FEWEST_ROWS:
-                n_levels = sum(value is not None for value in column.categories)
-                found.append(
-                    f"{describe(column.name)} is almost an identifier: {n_levels:,} levels in "
-                    f"{self.n_rows:,} rows, so about {100 * column.unseen_rate:.0f} % of new rows "
-                    "will show a level never seen. Leave it out, or group its levels."
-                )
-        return found
+        """Which columns are identifiers, or almost."""
+        return remarks_on(self.columns, self.n_rows)
 
     # ------------------------------------------------------------------ used
 
@@ -180,8 +178,10 @@ class TableEncoder(AbstractEncoder):
         if like not in ("fit", "numpy"):
             raise ValueError(f'like must be "fit" or "numpy"; got {like!r}.')
         raw = restore(values, self._location, self._scale)
-        for source, j in zip(self._sources, range(len(self.columns), self.dim), strict=True):
+        for j, source in enumerate(self._sources, len(self.columns)):
             raw[raw[:, j] > 0.5, source] = np.nan
+        for j, second in self._deep:
+            raw[:, j] = unboxed(raw[:, j], raw[:, second], self.columns[j])
         arrays = [decoded(c, raw[:, j], snap) for j, c in enumerate(self.columns)]
         if like == "fit" or self.container == "numpy":
             return write(self.columns, arrays, self.container, self.dtype, snap=snap)
@@ -197,8 +197,9 @@ class TableEncoder(AbstractEncoder):
         """
         lost = np.isnan(values)
         if lost.any():
-            d = len(self.columns)
-            flags = restore(values[:, d:].astype(np.float64), self._location[d:], self._scale[d:])
+            part = self._flagged
+            units = self._location[part], self._scale[part]
+            flags = restore(values[:, part].astype(np.float64), *units)
             lost[:, self._sources] &= flags < 0.5
         return self.normal.draw(values, lost, u)
 
@@ -236,6 +237,9 @@ class TableEncoder(AbstractEncoder):
             refuse_infinite([c.name for c in self.columns], raw)
         n, d = raw.shape
         values, unseen = np.empty((n, self.dim)), np.zeros((n, d + 1), bool)
+        for j, second in self._deep:  # raw is not the user's own then: they are no numbers
+            raw[:, j], place = boxed(raw[:, j], self.columns[j].depth)
+            values[:, second] = (place - self._location[second]) / self._scale[second]
         standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
         log_scale -= self._log_scale.sum()
         missing = np.isnan(values[:, :d])
@@ -250,16 +254,33 @@ class TableEncoder(AbstractEncoder):
                 known = self.patterns.contain(missing & ~strange)  # the rest is charged already
         log_scale += np.where(known, 0.0, np.log(self.patterns.rate))
         flags = (missing[:, self._sources] & seen[:, None]).astype(np.float64)
-        values[:, d:] = (flags - self._location[d:]) / self._scale[d:]
+        flagged = self._flagged
+        values[:, flagged] = (flags - self._location[flagged]) / self._scale[flagged]
         return Encoded(values, log_scale, unseen)
+
+    @property
+    def _parts(self) -> tuple[Column, ...]:
+        """Every encoded dimension."""
+        return self.columns + self.indicators + self.axes
+
+    @property
+    def _flagged(self) -> slice:
+        """Where the indicators are."""
+        return slice(len(self.columns), len(self.columns + self.indicators))
+
+    @property
+    def _deep(self) -> list[tuple[int, int]]:
+        """Positions of the columns that have a second dimension, and where that is."""
+        deep = [j for j, column in enumerate(self.columns) if column.depth > 1]
+        return list(zip(deep, range(self.dim - len(self.axes), self.dim), strict=True))
 
     @cached_property
     def _location(self) -> np.ndarray:
-        return np.array([column.location for column in self.columns + self.indicators])
+        return np.array([column.location for column in self._parts])
 
     @cached_property
     def _scale(self) -> np.ndarray:
-        return np.array([column.scale for column in self.columns + self.indicators])
+        return np.array([column.scale for column in self._parts])
 
     @cached_property
     def _log_scale(self) -> np.ndarray:

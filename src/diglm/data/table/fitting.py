@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diglm.data.table.categories import fit_categories, plain
+from diglm.data.table.categories import coded_values, fit_axis, fit_categories, plain
+from diglm.data.table.codes import find_codes
 from diglm.data.table.columns import Column
 from diglm.data.table.fields import (
     Field,
@@ -15,8 +16,9 @@ from diglm.data.table.fields import (
     to_numbers,
     to_values,
 )
-from diglm.data.table.lattice import fit_codes, fit_numbers
+from diglm.data.table.lattice import are_running, fit_codes, fit_numbers
 from diglm.data.table.patterns import Patterns, good_turing
+from diglm.data.table.relation import standardised
 
 
 class Fitted(NamedTuple):
@@ -25,6 +27,7 @@ class Fitted(NamedTuple):
     Attributes:
         columns: The columns.
         indicators: Those of columns that have missing numbers.
+        axes: Second dimensions of categories that need two orders.
         patterns: Which numbers were missing together.
         table: The rows of positive weight.
         weights: Their weights.
@@ -32,6 +35,7 @@ class Fitted(NamedTuple):
 
     columns: tuple[Column, ...]
     indicators: tuple[Column, ...]
+    axes: tuple[Column, ...]
     patterns: Patterns
     table: Table
     weights: np.ndarray
@@ -45,17 +49,31 @@ def fit_columns(table: Table, y: Any = None, weights: Any = None) -> Fitted:
         keep = np.flatnonzero(weights > 0)
         table = table if keep.size == table.n_rows else table.take(keep)
         weights, target = weights[keep], None if target is None else target[keep]
-    columns, indicators = [], []
+    target = None if target is None else standardised(target, weights)
+    numbers = [_numbers(field) for field in table.fields]
+    coded = find_codes([None if time else x for x, time in numbers], target, weights)
+    columns, indicators, axes = [], [], []
     missing = np.zeros((table.n_rows, len(table.fields)), bool)
-    for j, field in enumerate(table.fields):
-        column, missing[:, j] = _fit_column(field, target, weights)
-        columns.append(column)
+    for j, (field, (x, time)) in enumerate(zip(table.fields, numbers, strict=True)):
+        if x is None or coded[j]:
+            values = to_values(field) if x is None else coded_values(x)
+            column, codes = fit_categories(
+                field.name, values, target, weights, declared=field.declared
+            )
+            column = replace(column, coded=coded[j])
+            if column.depth > 1:
+                axes.append(fit_axis(column, codes, weights))
+        else:
+            missing[:, j] = np.isnan(x)
+            column = _fit_numbers(field, x, time, weights)
+        columns.append(_as_it_came(column, field))
         if missing[:, j].any():
             location, scale = fit_codes(missing[:, j], weights)
             indicator = Column(field.name, "indicator", location, scale, step=1.0, high=1.0)
             indicators.append(indicator)
     weights = np.ones(table.n_rows) if weights is None else weights
-    return Fitted(tuple(columns), tuple(indicators), Patterns.fit(missing), table, weights)
+    found = tuple(columns), tuple(indicators), tuple(axes), Patterns.fit(missing)
+    return Fitted(*found, table, weights)
 
 
 def refuse_infinite(names: list[str | int], raw: np.ndarray):
@@ -69,31 +87,39 @@ def refuse_infinite(names: list[str | int], raw: np.ndarray):
     )
 
 
-def _fit_column(
-    field: Field, target: np.ndarray | None, weights: np.ndarray | None
-) -> tuple[Column, np.ndarray]:
-    """The column of one field, and in which rows its number is missing."""
+def _numbers(field: Field) -> tuple[np.ndarray | None, str]:
+    """The numbers of a column, NaN where missing, and if they are times; None for categories."""
     if is_categorical(field):
-        values = to_values(field)
-        column = fit_categories(field.name, values, target, weights, declared=field.declared)
-        missing = np.zeros(len(values), bool)
-    else:
-        x, time = to_numbers(field)
-        if np.isinf(x).any():
-            refuse_infinite([field.name], x[:, None])
-        missing = np.isnan(x)
-        column = fit_numbers(
-            field.name,
-            x[~missing],
-            None if weights is None else weights[~missing],
-            itemsize=_itemsize(field.values),
-        )
-        iso = iso_format(field) if time == "datetime" else ""
-        column = replace(column, time=time, iso=iso, unseen_rate=good_turing(0, x.size))
+        return None, ""
+    x, time = to_numbers(field)
+    if np.isinf(x).any():
+        refuse_infinite([field.name], x[:, None])
+    return x, time
+
+
+def _fit_numbers(field: Field, x: np.ndarray, time: str, weights: np.ndarray | None) -> Column:
+    present = ~np.isnan(x)
+    column = fit_numbers(
+        field.name,
+        x[present],
+        None if weights is None else weights[present],
+        itemsize=_itemsize(field.values),
+    )
+    return replace(
+        column,
+        time=time,
+        iso=iso_format(field) if time == "datetime" else "",
+        unseen_rate=good_turing(0, x.size),
+        running=not time and are_running(x[present]),
+    )
+
+
+def _as_it_came(column: Column, field: Field) -> Column:
+    """The column with what is needed to give its values back in their type."""
     levels = field.levels
     if levels is not None:
         levels = tuple(plain(level, field.name, declared=True) for level in levels)
-    return replace(column, dtype=field.dtype, levels=levels, ordered=field.ordered), missing
+    return replace(column, dtype=field.dtype, levels=levels, ordered=field.ordered)
 
 
 def _itemsize(values: np.ndarray | list[Any]) -> int:

@@ -12,6 +12,7 @@ TOLERANCES = {2: 1e-3, 4: 1e-6}
 TOLERANCE = 1e-12
 # Rounding finer than this share of the spread cannot be seen, so the column counts as continuous.
 FINEST = 0.01
+FEWEST_RUNNING, CHANCE = 20, 1e-4  # numbers that tell, and that they never repeat by luck
 SMALLEST_SCALE, LARGEST_SCALE = 1e-290, 1e308
 
 
@@ -74,6 +75,25 @@ def fit_codes(codes: np.ndarray, weights: np.ndarray | None = None) -> tuple[flo
         return float(codes[0]), 1.0
     variance = float(np.average(np.square(codes - mean), weights=weights))
     return mean, math.sqrt(variance + 1 / 12)
+
+
+def are_running(x: np.ndarray) -> bool:
+    r"""Whether whole numbers never repeat and lie evenly, as row numbers and identifiers do.
+
+    Of n numbers drawn from R possible ones none repeats with probability $e^{-n^2 / 2R}$; that
+    must be unlikely. They lie evenly if Kolmogorov's test does not tell them from uniform ones.
+    """
+    n = x.size
+    if n < FEWEST_RUNNING or np.max(np.abs(x)) >= 2**53 or np.any(x != np.rint(x)):
+        return False
+    x = np.sort(x)
+    gaps = np.diff(x)
+    if gaps.min() == 0:
+        return False
+    span = x[-1] - x[0]
+    possible = span / float(np.gcd.reduce(gaps.astype(np.int64))) + 1
+    distance = np.max(np.abs((x - x[0]) / span - np.arange(n) / (n - 1)))
+    return bool(n**2 / (2 * possible) > -math.log(CHANCE) and distance < 1.63 / math.sqrt(n))
 
 
 def summarise(x: np.ndarray, weights: np.ndarray | None) -> Summary:

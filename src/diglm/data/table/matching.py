@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from diglm.data.table.categories import UNKNOWN_MISSING, codes_of
+from diglm.data.table.categories import UNKNOWN_MISSING, coded_values, codes_of
 from diglm.data.table.columns import Column, describe
 from diglm.data.table.fields import Table, to_numbers, to_values
 from diglm.data.table.patterns import good_turing
@@ -79,7 +79,8 @@ def read_cells(
                 was, now = column.time or "number", time or "number"
                 raise ValueError(f"{describe(column.name)} was a {was} in fit, now a {now}.")
             continue
-        codes = codes_of(to_values(field), column.categories, column.name, declared=True)
+        values = coded_values(to_numbers(field)[0]) if column.coded else to_values(field)
+        codes = codes_of(values, column.categories, column.name, declared=True)
         unknown[:, j] = codes < 0
         raw[:, j] = np.where(codes < 0, column.frequent, codes)
         rate = np.where(codes == UNKNOWN_MISSING, good_turing(0, n_rows), column.unseen_rate)

@@ -10,7 +10,7 @@ from diglm.data.table.patterns import Patterns
 from diglm.data.table.write import CONTAINERS
 
 FORMAT = "diglm.table"
-VERSION = 2
+VERSION = 3
 
 
 class Parts(NamedTuple):
@@ -18,6 +18,7 @@ class Parts(NamedTuple):
 
     columns: tuple[Column, ...]
     indicators: tuple[Column, ...]
+    axes: tuple[Column, ...]
     patterns: Patterns
     normal: Normal
     n_rows: int
@@ -35,6 +36,7 @@ def to_content(parts: Parts) -> dict[str, Any]:
         "n_rows": parts.n_rows,
         "columns": [column.to_dict() for column in parts.columns],
         "indicators": [column.to_dict() for column in parts.indicators],
+        "axes": [column.to_dict() for column in parts.axes],
         "patterns": parts.patterns.to_dict(),
         "normal": parts.normal.to_dict(),
     }
@@ -50,12 +52,13 @@ def from_content(content: Any) -> Parts:
     if type(n_rows) is not int or n_rows < 1:
         raise ValueError(f"n_rows must be a whole number above 0; got {n_rows!r}.")
     columns, indicators = _columns(content, "columns"), _columns(content, "indicators")
-    _check_columns(columns, indicators)
+    axes = _columns(content, "axes")
+    _check_columns(columns, indicators, axes)
     flagged = {column.name for column in indicators}
     prepared = {j for j, column in enumerate(columns) if column.name in flagged}
     patterns = Patterns.from_dict(content["patterns"], prepared)
-    normal = Normal.from_dict(content["normal"], len(columns) + len(indicators))
-    return Parts(columns, indicators, patterns, normal, n_rows, container, dtype)
+    normal = Normal.from_dict(content["normal"], len(columns + indicators + axes))
+    return Parts(columns, indicators, axes, patterns, normal, n_rows, container, dtype)
 
 
 def _check_keys(content: Any):
@@ -81,7 +84,9 @@ def _columns(content: dict[str, Any], key: str) -> tuple[Column, ...]:
     return tuple(Column.from_dict(item, f"{key}[{i}]") for i, item in enumerate(items))
 
 
-def _check_columns(columns: tuple[Column, ...], indicators: tuple[Column, ...]):
+def _check_columns(
+    columns: tuple[Column, ...], indicators: tuple[Column, ...], axes: tuple[Column, ...]
+):
     names = [column.name for column in columns]
     if not names:
         raise ValueError("columns must hold at least one column.")
@@ -91,8 +96,12 @@ def _check_columns(columns: tuple[Column, ...], indicators: tuple[Column, ...]):
     flagged = [column.name for column in indicators]
     if not set(flagged) <= numeric or len(set(flagged)) != len(flagged):
         raise ValueError(f"indicators must name numeric columns, each once; got {flagged}.")
-    if {c.kind for c in indicators} - {"indicator"} or "indicator" in {c.kind for c in columns}:
-        raise ValueError("Kind 'indicator' belongs in indicators, and nothing else does.")
+    deep = [column.name for column in columns if column.depth > 1]
+    if [column.name for column in axes] != deep:
+        raise ValueError(f"axes must name the columns of a depth above 1, {deep}, in their order.")
+    for kind, place, group in (("indicator", "indicators", indicators), ("axis", "axes", axes)):
+        if {c.kind for c in group} - {kind} or kind in {c.kind for c in columns}:
+            raise ValueError(f"Kind {kind!r} belongs in {place}, and nothing else does.")
 
 
 def _check_dtype(container: str, dtype: Any):

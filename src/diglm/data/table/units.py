@@ -41,11 +41,13 @@ def restore(
 def decoded(column: Column, x: Float[np.ndarray, " rows"], snap: bool) -> np.ndarray:
     """Numbers of one column in the user's terms: floats, times, or objects."""
     if column.kind == "categorical":
+        if column.coded:
+            values = np.array([np.nan if v is None else v for v in column.categories], np.float64)
+        else:
+            values = np.empty(len(column.categories), dtype=object)
+            values[:] = column.categories
         known = np.where(np.isnan(x), column.frequent, x)
-        codes = np.clip(np.rint(known), 0, len(column.categories) - 1).astype(np.int64)
-        values = np.empty(len(column.categories), dtype=object)
-        values[:] = column.categories
-        return values[codes]
+        return values[np.clip(np.rint(known), 0, len(values) - 1).astype(np.int64)]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         x = column.snap(x) if snap else x
         if not column.time:
@@ -57,6 +59,24 @@ def decoded(column: Column, x: Float[np.ndarray, " rows"], snap: bool) -> np.nda
     times = ticks.astype("datetime64[us]" if column.time == "datetime" else "timedelta64[us]")
     times[np.isnan(x)] = "NaT"
     return times
+
+
+def boxed(codes: Float[np.ndarray, " rows"], depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """The box of a code in two dimensions: (c // depth, c % depth)."""
+    return np.floor_divide(codes, depth), np.mod(codes, depth)
+
+
+def unboxed(
+    cell: Float[np.ndarray, " rows"], place: Float[np.ndarray, " rows"], column: Column
+) -> Float[np.ndarray, " rows"]:
+    """The code of the box next to a point: the nearest cell, then the nearest place in it.
+
+    The last cell may hold fewer categories than the others.
+    """
+    last = len(column.categories) - 1
+    cell = np.clip(np.rint(cell), 0, last // column.depth)
+    code = cell * column.depth + np.clip(np.rint(place), 0, column.depth - 1)
+    return np.where(np.isnan(code), column.frequent, np.minimum(code, last))
 
 
 def _shrink(location: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -74,7 +74,7 @@ def _cast_pandas(series: Any, column: Column, kind: str, *, snap: bool) -> Any:
     nullable = dtype[:1].isupper() or dtype.endswith("[pyarrow]")
     if _integer_type(dtype) and kind == "f" and not (snap and nullable):
         return series
-    if dtype == "object" and column.is_numeric:
+    if dtype == "object" and column.came_as_numbers:
         return series
     return series.astype(dtype) if dtype else series
 

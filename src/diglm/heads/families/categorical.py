@@ -21,6 +21,7 @@ class BernoulliFamily(AbstractFamily):
     links: ClassVar[tuple[str, ...]] = ("logit", "probit", "cloglog")
     n_predictors: ClassVar[int] = 1
     spreads: ClassVar[tuple[int, ...]] = ()
+    of_classes: ClassVar[bool] = True
 
     def response(self, eta: Float[Array, " 1"]) -> Bernoulli:
         return Bernoulli(get_link(self.link).log_odds(eta[0]))
@@ -57,6 +58,7 @@ class CategoricalFamily(AbstractFamily):
     link: str = eqx.field(static=True, default="softmax")
     links: ClassVar[tuple[str, ...]] = ("softmax",)
     spreads: ClassVar[tuple[int, ...]] = ()
+    of_classes: ClassVar[bool] = True
 
     def response(self, eta: Float[Array, " classes"]) -> Categorical:
         return Categorical(eta)

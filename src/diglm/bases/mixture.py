@@ -1,62 +1,16 @@
-"""Densities of the features z."""
+"""One normal a class: the base of features that a head draws apart."""
 
 import math
-from abc import abstractmethod
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from diglm.bases.base import FARTHEST, AbstractBase, Normal
 from diglm.types import Key, Scalar, clamp
-
-
-class AbstractBase(eqx.Module):
-    """A density on feature space with exact draws."""
-
-    shape: eqx.AbstractVar[tuple[int, ...]]
-
-    @abstractmethod
-    def log_prob(self, z: Float[Array, "..."]) -> Scalar:
-        """Log-density of one feature vector."""
-
-    @abstractmethod
-    def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
-        """`n` independent draws."""
-
-    @abstractmethod
-    def cooled(self, temperature: float) -> "AbstractBase":
-        """The base with every standard deviation multiplied by `temperature`."""
-
-
-class Normal(AbstractBase):
-    r"""$p_z = \mathcal N(0, v I)$; the paper's base is $v = 1$.
-
-    A variance other than one is the exact reading of the paper's Jacobian regulariser: see
-    `diglm.objectives.joint`.
-    """
-
-    shape: tuple[int, ...] = eqx.field(static=True)
-    variance: float = eqx.field(static=True)
-
-    def __init__(self, shape: int | tuple[int, ...], variance: float = 1.0):
-        if not variance > 0:
-            raise ValueError(f"Normal needs variance > 0; got {variance}.")
-        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        self.variance = float(variance)
-
-    def log_prob(self, z: Float[Array, "..."]) -> Scalar:
-        constant = 0.5 * z.size * math.log(2 * math.pi * self.variance)
-        # Capped so that features of far-out inputs cannot overflow float32 when squared and summed.
-        return -0.5 / self.variance * jnp.sum(jnp.square(clamp(z, -1e15, 1e15))) - constant
-
-    def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
-        return math.sqrt(self.variance) * jax.random.normal(key, (n, *self.shape))
-
-    def cooled(self, temperature: float) -> "Normal":
-        return Normal(self.shape, self.variance * temperature**2)
 
 
 class NormalMixture(AbstractBase):
@@ -107,22 +61,22 @@ class NormalMixture(AbstractBase):
             )
 
     def log_prob(self, z: Float[Array, "..."]) -> Scalar:
-        u, means, log_det = clamp(z, -1e15, 1e15), self.means, 0.0
+        u, means, log_det = clamp(z, -FARTHEST, FARTHEST), self.means, 0.0
         if self.whitening is not None:
             u, means = self.whitening @ u, means @ self.whitening.T
             log_det = jnp.sum(jnp.log(jnp.diagonal(self.whitening)))
-        u = clamp(u, -1e15, 1e15)
+        u = clamp(u, -FARTHEST, FARTHEST)
         tilts = means @ u - 0.5 * jnp.sum(jnp.square(means), axis=1)
         mixed = jax.nn.logsumexp(jax.nn.log_softmax(self.logits) + tilts / self.variance)
         return mixed + Normal(self.shape, self.variance).log_prob(u) + log_det
 
-    def sample(self, key: Key, n: int) -> Float[Array, "n ..."]:
-        key_which, key_where = jax.random.split(key)
-        which = jax.random.categorical(key_which, self.logits, shape=(n,))
-        noise = jax.random.normal(key_where, (n, *self.shape), self.means.dtype)
+    def choose(self, key: Key, n: int) -> Int[Array, " n"]:
+        return jax.random.categorical(key, self.logits, shape=(n,)).astype(jnp.int32)
+
+    def at(self, part: Int[Array, ""], noise: Float[Array, "..."]) -> Float[Array, "..."]:
         if self.whitening is not None:
-            noise = solve_triangular(self.whitening, noise.T, lower=True).T
-        return self.means[which] + math.sqrt(self.variance) * noise
+            noise = solve_triangular(self.whitening, noise, lower=True)
+        return self.means[part] + math.sqrt(self.variance) * noise
 
     def cooled(self, temperature: float) -> "NormalMixture":
         return NormalMixture(

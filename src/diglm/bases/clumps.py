@@ -1,0 +1,91 @@
+"""A mixture of normals of their own shapes: the base that a density sets out from."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float, Int
+
+from diglm.bases.base import FARTHEST, AbstractBase
+from diglm.types import Key, Scalar, clamp
+
+
+class Clumps(AbstractBase):
+    r"""$p_u = \sum_k \pi_k |W_k|\, \mathcal N(W_k u - c_k; 0, I)$: normals of mean $W_k^{-1} c_k$.
+
+    All of it trains. $W_k$ is lower triangular with diagonal $e^{s_k}$, so that $\log|W_k| = \sum
+    s_k$ and no step of an optimiser can make it singular. A flow is continuous and has to stretch
+    one normal thin between separate clumps of rows; with a normal for each it need not.
+
+    Args:
+        means: of the components.
+        weights: of the components; they need not sum to one.
+        whitenings: W, one a component, or their diagonals alone.
+    """
+
+    logits: Float[Array, " components"]
+    offsets: Float[Array, "components dim"]
+    log_scales: Float[Array, "components dim"]
+    lower: Float[Array, "components dim dim"] | None
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        means: Float[np.ndarray, "components dim"],
+        weights: Float[np.ndarray, "..."],
+        whitenings: Float[np.ndarray, "..."],
+    ):
+        if not len(means) == len(weights) == len(whitenings):
+            raise ValueError(
+                "Clumps needs a mean, a weight and a whitening for each component; got "
+                f"{len(means)}, {len(weights)} and {len(whitenings)}."
+            )
+        full = np.ndim(whitenings) == 3
+        diagonals = np.diagonal(whitenings, axis1=1, axis2=2) if full else np.asarray(whitenings)
+        if not np.all(diagonals > 0):
+            raise ValueError("Clumps needs whitenings with a positive diagonal.")
+        offsets = np.einsum("kij,kj->ki", whitenings, means) if full else whitenings * means
+        self.logits = jnp.log(jnp.asarray(weights, float))
+        self.offsets = jnp.asarray(offsets, float)
+        self.log_scales = jnp.asarray(np.log(diagonals), float)
+        self.lower = jnp.asarray(np.tril(whitenings, -1), float) if full else None
+        self.shape = (np.shape(means)[1],)
+
+    def log_prob(self, z: Float[Array, " dim"]) -> Scalar:
+        z = clamp(z, -FARTHEST, FARTHEST)
+        if self.lower is None:
+            moved = jnp.exp(self.log_scales) * z[None, :]
+        else:  # one product for all components: many rows then make one of matrices
+            moved = (self._whitenings.reshape(-1, len(z)) @ z).reshape(self.offsets.shape)
+        squares = jnp.sum(jnp.square(clamp(moved - self.offsets, -FARTHEST, FARTHEST)), axis=1)
+        parts = jnp.sum(self.log_scales, axis=1) - 0.5 * squares
+        constant = 0.5 * len(z) * math.log(2 * math.pi)
+        return jax.nn.logsumexp(jax.nn.log_softmax(self.logits) + parts) - constant
+
+    def choose(self, key: Key, n: int) -> Int[Array, " n"]:
+        return jax.random.categorical(key, self.logits, shape=(n,)).astype(jnp.int32)
+
+    def at(self, part: Int[Array, ""], noise: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        moved = noise + self.offsets[part]
+        if self.lower is None:
+            return moved * jnp.exp(-self.log_scales[part])
+        return solve_triangular(self._whitenings[part], moved, lower=True)
+
+    def cooled(self, temperature: float) -> "Clumps":
+        heat = 1 / temperature  # W and c grow alike, so that means stay where they are
+        cooler = eqx.tree_at(
+            lambda base: (base.log_scales, base.offsets),
+            self,
+            (self.log_scales - math.log(temperature), self.offsets * heat),
+        )
+        if self.lower is None:
+            return cooler
+        return eqx.tree_at(lambda base: base.lower, cooler, self.lower * heat)
+
+    @property
+    def _whitenings(self) -> Float[Array, "components dim dim"]:
+        diagonal = jnp.exp(self.log_scales)[:, :, None] * jnp.eye(self.shape[0])[None]
+        return diagonal if self.lower is None else diagonal + jnp.tril(self.lower, -1)
