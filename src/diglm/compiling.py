@@ -2,12 +2,16 @@
 
 import functools
 import os
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 from jax._src import xla_bridge  # the only one who knows whether JAX has started
+
+from diglm.places import cache_folder
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -82,6 +86,41 @@ def jit_once(function: Function) -> Function:
         return compiled()(*args)
 
     return call  # type: ignore[return-value]
+
+
+LEAST_SECONDS = 0.05  # programs that compile faster are not worth a file
+
+
+def use_cache(path: str | os.PathLike | None = None) -> Path | None:
+    """Keep compiled programs on disk, so that the next process need not compile them again.
+
+    A first fit spends most of its time compiling. Commands call this by themselves; notebooks and
+    scripts may, before their first fit.
+
+    Args:
+        path: a folder; None for `programs` in the user's cache folder (see
+            `diglm.places.cache_folder`), or for what `JAX_COMPILATION_CACHE_DIR` says.
+
+    Returns:
+        The folder in use; None, with a warning, where it cannot be written.
+    """
+    given = jax.config.values.get("jax_compilation_cache_dir") if path is None else None
+    folder = Path(given or path or cache_folder() / "programs")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(f"no permission to write to {folder}")
+    except OSError as error:
+        warnings.warn(
+            f"Compiled programs are not kept: {error}. Name another folder, or set DIGLM_CACHE.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    return folder
 
 
 class _Forks:
