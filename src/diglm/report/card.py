@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from html import escape
 
-from diglm.report.page import Section, table
+from diglm.report.page import Section, number, table
 from diglm.report.subject import Subject
 
 
@@ -71,7 +71,7 @@ def _chosen(parameters: Mapping[str, object]) -> dict[str, object]:
 
 def _said(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return number(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, list | tuple):

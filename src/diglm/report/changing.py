@@ -7,7 +7,7 @@ import numpy as np
 
 from diglm.predictor import Counterfactual, counterfactual
 from diglm.report.measures import probabilities
-from diglm.report.page import Section
+from diglm.report.page import Section, number
 from diglm.report.subject import Subject
 from diglm.report.views import view_of
 from diglm.targets import AbstractTarget, ClassTarget, NumberTarget
@@ -73,4 +73,4 @@ def _verdict(found: Counterfactual, i: int) -> str:
 
 
 def _said(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+    return number(float(value)) if isinstance(value, float | np.floating) else str(value)

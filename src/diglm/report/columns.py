@@ -81,6 +81,7 @@ def overlay(axes: Axes, column: Column, real: Values, drawn: Values) -> None:
         counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
         style = {"fill": True, "color": LIGHT} if filled else {"color": DARK, "lw": 1.5}
         axes.stairs(counts / max(1, len(values)), edges, **style)
+    axes.locator_params(axis="x", nbins=5, integer=column.step > 0 and column.step % 1 == 0)
     if column.time:
         ends = [edges[0], edges[-1]]
         axes.set_xticks(ends, [_number(column, end)[:10] for end in ends], fontsize=7)
@@ -115,9 +116,7 @@ def cell(value: object) -> str:
     """A value as a table shows it."""
     if value is None or value != value:
         return ""
-    if isinstance(value, float | np.floating):
-        return f"{value:.5g}"
-    return str(value)
+    return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def missing(values: Values) -> np.ndarray:

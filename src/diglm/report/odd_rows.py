@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diglm.report.page import Section
+from diglm.report.page import Section, number
 from diglm.report.subject import Subject
 from diglm.report.views import view_of
 
@@ -60,4 +60,4 @@ def _reasons(subject: Subject, rows: np.ndarray, *, strange: bool) -> list[str] 
 def _said(value: object) -> str:
     if value is None or value != value:
         return ""
-    return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
+    return number(float(value)) if isinstance(value, float | np.floating) else str(value)

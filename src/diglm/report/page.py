@@ -107,6 +107,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, css: str = ""
     )
 
 
+def number(value: float) -> str:
+    """A number as people read it: four digits that count, no powers of ten for middling ones."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+
+
 def _width(png: bytes) -> int:
     """Pixels across, from the header of a PNG file."""
     return struct.unpack(">I", png[16:20])[0]

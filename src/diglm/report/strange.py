@@ -69,6 +69,7 @@ def strangeness_histogram(
             ha="right",
             fontsize=8,
         )
+    axes.set_ylim(top=1.3 * axes.get_ylim()[1])  # room for the legend
     axes.set(xlabel="strangeness (further right: stranger)", ylabel="rows, in %")
     axes.legend(frameon=False, loc="upper left", fontsize=9)
 

@@ -25,7 +25,7 @@ from diglm.report.page import Section, embed, table
 from diglm.report.subject import Subject
 
 MOST_COLUMNS = 12  # of a row that are shown
-MOST_DRAWN = 2_000  # rows drawn to compare columns
+N_DRAWN = 1_000  # rows, to compare columns
 ACROSS = 8  # images in a row
 Facts = Mapping[str, Sequence[str]]
 
@@ -103,20 +103,20 @@ class TableView(AbstractView):
         return table(list(content), list(zip(*content.values(), strict=True)))
 
     def draws_section(self) -> Section:
-        n = min(len(self.subject), MOST_DRAWN)
-        drawn = self.subject.predictor.sample(n, None, seed=self.subject.seed)
+        drawn = self.subject.predictor.sample(N_DRAWN, None, seed=self.subject.seed)
         columns = columns_of(drawn, self.encoder)
         pictures = []
         for column in self.encoder.columns[:MOST_COLUMNS]:
             figure, (axes,) = new_figure(2.7, 2.1)
             overlay(axes, column, self.columns[column.name], columns[column.name])
             pictures.append(embed(figure, f"Values of {column.name}, real and drawn."))
-        first = [[cell(values[i]) for values in columns.values()] for i in range(min(5, n))]
+        first = [[cell(values[i]) for values in columns.values()] for i in range(5)]
         names = [str(name) for name in columns][:MOST_COLUMNS]
         return Section(
             "What it imagines",
-            "Filled: the rows of this report. Line: as many rows that the model draws from p(x). "
-            "The closer, the better it knows the columns. Below, the first draws.",
+            f"Filled: the rows of this report. Line: {N_DRAWN:,} rows that the model draws from p(x), "
+            "its own idea of the rows of training. The closer, the better. Below, the first "
+            "draws.",
             f'<div class="figures">{"".join(pictures)}</div>'
             + table(names, [row[:MOST_COLUMNS] for row in first]),
         )

@@ -14,6 +14,8 @@ from diglm.atomic import replacing
 from diglm.cli.errors import CommandError, Interrupted
 from diglm.cli.terminal import Talk
 
+HAS_ALARM = hasattr(signal, "setitimer")  # not on Windows
+REPEAT_AFTER = 1.0  # seconds
 ASKED = "asked.json"  # what was asked of the run whose folder this is
 
 
@@ -80,7 +82,11 @@ class Run:
 
 @contextmanager
 def _asking_first(folder: Path) -> Iterator[None]:
-    """Ctrl-C is passed on as SIGTERM where training listens for it; a second one ends at once."""
+    """Ctrl-C is passed on as SIGTERM where training listens for it; a second one ends at once.
+
+    Python loses an exception that is raised inside a callback of the garbage collector, and JAX has
+    one, so an interrupt repeats until it is heard.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -90,13 +96,27 @@ def _asking_first(folder: Path) -> Iterator[None]:
         nonlocal asked
         listening = signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, signal.SIG_IGN, None)
         if asked or not listening:
+            _alarm(REPEAT_AFTER)
             raise KeyboardInterrupt
         asked = True
         print(f"\nkeeping the run in {folder}; Ctrl-C again stops at once", file=sys.stderr)
         signal.raise_signal(signal.SIGTERM)
 
     before = signal.signal(signal.SIGINT, interrupt)
+    alarm = signal.signal(signal.SIGALRM, _repeat) if HAS_ALARM else None
     try:
         yield
     finally:
+        _alarm(0)
         signal.signal(signal.SIGINT, before)
+        if HAS_ALARM:
+            signal.signal(signal.SIGALRM, alarm)
+
+
+def _repeat(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _alarm(seconds: float) -> None:
+    if HAS_ALARM:
+        signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
