@@ -116,6 +116,15 @@ class AbstractTarget(ABC):
         """log p(y|x) of each row, in the user's units; NaN where a row has no label."""
 
     @abstractmethod
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows k"]:
+        """Where targets stand under p(y|x), between 0 and 1: uniform if that is their distribution.
+
+        Where y has a mass, `u` says where in it.
+        """
+
+    @abstractmethod
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
     ) -> float:

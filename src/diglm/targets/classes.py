@@ -134,6 +134,26 @@ class ClassTarget(AbstractTarget):
         log_py = log_softmax(self.logits(response), axis=1)[np.arange(len(y)), labels.ys]
         return np.where(labels.labelled, log_py, np.nan)
 
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows 2"]:
+        """Probability of the classes before y, and of those less probable, each with a share of y's.
+
+        The first tells of classes that have become more frequent than they should be, the second
+        of mistakes.
+        """
+        probabilities = softmax(self.logits(response), axis=1)
+        codes = self.read(y).ys
+        own = probabilities[np.arange(len(y)), codes][:, None]
+        before = np.arange(len(self.classes)) < codes[:, None]
+        tied = probabilities == own
+        sums = [
+            np.sum(probabilities * before, axis=1) + u * own[:, 0],
+            np.sum(probabilities * (probabilities < own), axis=1)
+            + u * np.sum(probabilities * tied, axis=1),
+        ]
+        return np.stack(sums, axis=1)
+
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
     ) -> float:

@@ -47,6 +47,11 @@ class NoTarget(AbstractTarget):
     def log_prob(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, " rows"]:
         raise ValueError(NOTHING)
 
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows k"]:
+        raise ValueError(NOTHING)
+
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
     ) -> float:

@@ -163,6 +163,16 @@ class NumberTarget(AbstractTarget):
         log_py = self.distribution(response).log_prob(filled)
         return np.where(known, log_py.reshape(len(y), self.n_targets).sum(axis=1), np.nan)
 
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows targets"]:
+        """P(Y < y) and, where y has a mass, a share of that: the probability integral transform."""
+        y = _numbers(y, self.n_targets > 1)
+        dist = self.distribution(response)
+        below, up_to = dist.cdf(np.nextafter(y, -np.inf)), dist.cdf(y)
+        share = u if y.ndim == 1 else u[:, None]
+        return (below + share * (up_to - below)).reshape(len(y), self.n_targets)
+
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
     ) -> float:
