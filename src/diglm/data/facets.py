@@ -21,7 +21,7 @@ class Facet:
         low: smallest value seen.
         high: largest value seen.
         levels: what its codes stand for; empty for numbers.
-        time: whether its numbers are seconds.
+        time: "datetime" or "timedelta" where its numbers are seconds.
     """
 
     name: str | int
@@ -31,7 +31,24 @@ class Facet:
     low: float = 0.0
     high: float = 0.0
     levels: tuple[str | bool | int | float | None, ...] = ()
-    time: bool = False
+    time: str = ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether the data show more than one value."""
+        return self.high > self.low or len(self.places) > 1
+
+    def text(self, value: float) -> str:
+        """A value as people read it."""
+        if self.levels:
+            code = -1 if np.isnan(value) else int(round(value))
+            return str(self.levels[code]) if code >= 0 else "never seen"
+        if np.isnan(value):
+            return "missing"
+        if self.time:
+            unit = np.datetime64 if self.time == "datetime" else np.timedelta64
+            return str(unit(int(round(value)), "s"))
+        return f"{value:.4g}"
 
     def far(
         self, a: Float[np.ndarray, " rows"], b: Float[np.ndarray, " rows"]

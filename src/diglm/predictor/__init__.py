@@ -2,6 +2,7 @@
 
 from diglm.predictor.counterfactual import Counterfactual, MissedTargetWarning, counterfactual
 from diglm.predictor.drift import Drift
+from diglm.predictor.explain import Explanation, explain
 from diglm.predictor.look import Groups, Viewer
 from diglm.predictor.memory import Memory
 from diglm.predictor.monitor import Monitor
@@ -12,6 +13,7 @@ from diglm.predictor.stored import load_predictor, read_stored, save_predictor
 __all__ = [
     "Counterfactual",
     "Drift",
+    "Explanation",
     "Groups",
     "Memory",
     "MissedTargetWarning",
@@ -20,6 +22,7 @@ __all__ = [
     "Viewer",
     "WeightPosterior",
     "counterfactual",
+    "explain",
     "load_predictor",
     "read_stored",
     "save_predictor",

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse
 from diglm.types import Batch
@@ -123,6 +123,16 @@ class AbstractTarget(ABC):
 
         Where y has a mass, `u` says where in it.
         """
+
+    @abstractmethod
+    def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows k"]:
+        """What is predicted, as numbers: probabilities of classes, or means."""
+
+    @abstractmethod
+    def asked_of(
+        self, answers: Float[np.ndarray, "rows k"], target: object
+    ) -> Int[np.ndarray, " rows"]:
+        """Which of its answers is asked about in each row; None for the one that is given."""
 
     @abstractmethod
     def skill(

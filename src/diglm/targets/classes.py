@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy.special import log_softmax, softmax
 
 from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse
-from diglm.targets.base import AbstractTarget, Column, Labels, is_missing
+from diglm.targets.base import AbstractTarget, Column, Labels, is_missing, one_a_row
 from diglm.targets.nearest import nearest_leading
 
 ClassWeight = str | Mapping[object, float | int] | None
@@ -153,6 +153,17 @@ class ClassTarget(AbstractTarget):
             + u * np.sum(probabilities * tied, axis=1),
         ]
         return np.stack(sums, axis=1)
+
+    def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows classes"]:
+        return softmax(self.logits(response), axis=1)
+
+    def asked_of(
+        self, answers: Float[np.ndarray, "rows classes"], target: object
+    ) -> Int[np.ndarray, " rows"]:
+        """The class that is named, one for all or one a row; else the most probable one."""
+        if target is None:
+            return np.argmax(answers, axis=1)
+        return self.codes(one_a_row(target, len(answers), "target")).astype(int)
 
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]

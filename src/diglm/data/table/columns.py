@@ -138,7 +138,7 @@ def facet_of(column: Column, place: int) -> Facet:
         low,
         high,
         column.categories,
-        bool(column.time),
+        column.time,
     )
 
 
