@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse
 from diglm.types import Batch
@@ -116,6 +116,31 @@ class AbstractTarget(ABC):
         """log p(y|x) of each row, in the user's units; NaN where a row has no label."""
 
     @abstractmethod
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows k"]:
+        """Where targets stand under p(y|x), between 0 and 1: uniform if that is their distribution.
+
+        Where y has a mass, `u` says where in it.
+        """
+
+    @abstractmethod
+    def losses(
+        self, response: AbstractResponse, y: Column
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+        """What each answer costs, and how sure it was: what risk is judged by."""
+
+    @abstractmethod
+    def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows k"]:
+        """What is predicted, as numbers: probabilities of classes, or means."""
+
+    @abstractmethod
+    def asked_of(
+        self, answers: Float[np.ndarray, "rows k"], target: object
+    ) -> Int[np.ndarray, " rows"]:
+        """Which of its answers is asked about in each row; None for the one that is given."""
+
+    @abstractmethod
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
     ) -> float:
@@ -140,6 +165,18 @@ class AbstractTarget(ABC):
         margin: Float[np.ndarray, " rows"],
     ) -> Float[np.ndarray, "rows dim"]:
         """The nearest features at which the head answers as wanted; see `margin` in the target."""
+
+    @abstractmethod
+    def lead(self, response: AbstractResponse, wanted: Column) -> Float[np.ndarray, " rows"]:
+        """By how much the wanted answer leads, or how far predictions lie above it."""
+
+    @abstractmethod
+    def shortfall(self, lead: Float[np.ndarray, "..."], margin: float) -> Float[np.ndarray, "..."]:
+        """How far a lead is from being as wanted; 0 where it is."""
+
+    @abstractmethod
+    def aim(self, margin: float) -> float:
+        """The least lead that is as wanted."""
 
     @abstractmethod
     def reached(self, prediction: Column, wanted: Column) -> Bool[np.ndarray, " rows"]:

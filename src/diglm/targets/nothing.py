@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse, NoHead
 from diglm.targets.base import AbstractTarget, Column, Labels
@@ -47,6 +47,26 @@ class NoTarget(AbstractTarget):
     def log_prob(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, " rows"]:
         raise ValueError(NOTHING)
 
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows k"]:
+        raise ValueError(NOTHING)
+
+    def losses(
+        self, response: AbstractResponse, y: Column
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+        raise ValueError(NOTHING)
+
+    def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows 0"]:
+        return np.zeros((len(response.mean), 0))
+
+    def asked_of(
+        self, answers: Float[np.ndarray, "rows k"], target: object
+    ) -> Int[np.ndarray, " rows"]:
+        if target is not None:
+            raise ValueError(NOTHING)
+        return np.zeros(len(answers), int)
+
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
     ) -> float:
@@ -65,6 +85,15 @@ class NoTarget(AbstractTarget):
         wanted: Column,
         margin: Float[np.ndarray, " rows"],
     ) -> Float[np.ndarray, "rows dim"]:
+        raise ValueError(NOTHING)
+
+    def lead(self, response: AbstractResponse, wanted: Column) -> Float[np.ndarray, " rows"]:
+        raise ValueError(NOTHING)
+
+    def shortfall(self, lead: Float[np.ndarray, "..."], margin: float) -> Float[np.ndarray, "..."]:
+        raise ValueError(NOTHING)
+
+    def aim(self, margin: float) -> float:
         raise ValueError(NOTHING)
 
     def reached(self, prediction: Column, wanted: Column) -> Bool[np.ndarray, " rows"]:
