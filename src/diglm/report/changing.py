@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from diglm.predictor import Counterfactual, counterfactual
+from diglm.report.columns import taken
 from diglm.report.measures import probabilities
 from diglm.report.page import Section, number
 from diglm.report.subject import Subject
@@ -43,7 +44,8 @@ def changed_section(subject: Subject) -> Section | None:
 def _changed(subject: Subject, rows: np.ndarray, wanted: np.ndarray) -> Counterfactual:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what misses its target is said beside it
-        return counterfactual(subject.predictor, subject.encoded.take(rows), wanted)
+        cells = subject.predictor.cells(taken(subject.X, rows), extra="ignore")
+        return counterfactual(subject.predictor, cells, wanted, seed=subject.seed)
 
 
 def _runner_up(subject: Subject, rows: np.ndarray) -> np.ndarray:

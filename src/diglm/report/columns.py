@@ -7,7 +7,7 @@ import numpy as np
 
 from diglm.data.table.columns import Column
 from diglm.data.table.encoder import TableEncoder
-from diglm.report.figures import DARK, LIGHT, Axes
+from diglm.drawing import DARK, LIGHT, Axes
 
 Values = np.ndarray  # of a column, as the user gave them; None or NaN where missing
 Columns = dict[str | int, Values]
@@ -23,6 +23,13 @@ def columns_of(X: Any, encoder: TableEncoder) -> Columns:
     by_name = {str(name): name for name in frame.columns}
     found = [by_name.get(str(name), frame.columns[place]) for place, name in enumerate(names)]
     return {name: _values(frame[column]) for name, column in zip(names, found, strict=True)}
+
+
+def taken(X: Any, rows: np.ndarray) -> Any:
+    """Some rows, in the container of all of them."""
+    if isinstance(X, np.ndarray):
+        return X[rows]
+    return nw.from_native(X, eager_only=True)[rows.tolist()].to_native()
 
 
 def kind_of(column: Column) -> str:

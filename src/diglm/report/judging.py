@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from diglm.drawing import DARK, GREY, LINES, WARM, Axes, new_figure
 from diglm.refusal import risk_coverage
-from diglm.report.figures import DARK, GREY, LEAST_COVERAGE, LINES, WARM, Axes, new_figure
+from diglm.report.figures import LEAST_COVERAGE
 from diglm.report.measures import LEVELS, membership, probabilities
 from diglm.report.page import Section, embed, table
 from diglm.report.subject import Subject

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diglm.atomic import replacing
+from diglm.drawing import require_matplotlib
 from diglm.report.card import card_section, describe
 from diglm.report.changing import changed_section
-from diglm.report.figures import require_matplotlib
 from diglm.report.judging import quality_section, refusing_section
 from diglm.report.measures import worded
 from diglm.report.moving import moved_section

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diglm.report.figures import new_figure
+from diglm.drawing import new_figure
 from diglm.report.page import Section, embed, table
 from diglm.report.strange import strangeness_histogram
 from diglm.report.subject import Subject

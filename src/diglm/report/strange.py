@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
-from diglm.report.figures import DARK, LIGHT, WARM, Axes, new_figure
+from diglm.drawing import DARK, LIGHT, WARM, Axes, new_figure
 from diglm.report.page import Section, embed
 from diglm.report.subject import Subject
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diglm.report.figures import DARK, GREY, WARM, Axes, new_figure
+from diglm.drawing import DARK, GREY, WARM, Axes, new_figure
 from diglm.report.page import Section, embed
 from diglm.report.subject import History, Subject
 

@@ -10,6 +10,7 @@ import numpy as np
 from diglm.data.encoder import AbstractEncoder
 from diglm.data.image import ImageEncoder
 from diglm.data.table.encoder import TableEncoder
+from diglm.drawing import new_figure
 from diglm.report.columns import (
     cell,
     columns_of,
@@ -18,10 +19,11 @@ from diglm.report.columns import (
     kind_of,
     overlay,
     summary,
+    taken,
 )
-from diglm.report.figures import new_figure
 from diglm.report.images import image_grid, new_grid
 from diglm.report.page import Section, embed, table
+from diglm.report.reasons import reasons_of
 from diglm.report.subject import Subject
 
 MOST_COLUMNS = 12  # of a row that are shown
@@ -114,8 +116,8 @@ class TableView(AbstractView):
         names = [str(name) for name in columns][:MOST_COLUMNS]
         return Section(
             "What it imagines",
-            f"Filled: the rows of this report. Line: {N_DRAWN:,} rows that the model draws from p(x), "
-            "its own idea of the rows of training. The closer, the better. Below, the first "
+            f"Filled: the rows of this report. Line: {N_DRAWN:,} rows that the model draws from "
+            "p(x), its own idea of the rows of training. The closer, the better. Below, the first "
             "draws.",
             f'<div class="figures">{"".join(pictures)}</div>'
             + table(names, [row[:MOST_COLUMNS] for row in first]),
@@ -158,8 +160,8 @@ class TableView(AbstractView):
 
     def reasons(
         self, explain: Callable[[Any], Any], rows: np.ndarray, *, strange: bool
-    ) -> list[str] | None:
-        return None
+    ) -> list[str]:
+        return reasons_of(explain(taken(self.subject.X, rows)), len(rows), strange=strange)
 
 
 class ImageView(AbstractView):

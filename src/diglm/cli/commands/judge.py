@@ -57,10 +57,14 @@ def drift(
         str | None, typer.Option(help="Rows to compare with; else those held out in training.")
     ] = None,
     target: Target = None,
+    in_order: Annotated[
+        bool, typer.Option("--in-order", help="Rows are in order of time: say when they moved.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
     config: Config = None,
 ) -> None:
     """Say whether new rows are still like those of training; exit code 1 where they are not."""
-    code = judging.drift(model, data, reference, target, as_json=json, talk=Talk(quiet))
+    talk = Talk(quiet)
+    code = judging.drift(model, data, reference, target, in_order=in_order, as_json=json, talk=talk)
     raise typer.Exit(code)

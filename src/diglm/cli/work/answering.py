@@ -106,22 +106,28 @@ def sample(
 def explain(
     model: str, data: str, out: Path | None, most: int, *, as_json: bool, talk: Talk
 ) -> None:
-    """What made each row strange, and what made its prediction."""
+    """What made each row strange, and what made its prediction: a line for each of its columns."""
     fitted, rows = open_model(model), open_data(data)
-    explainer = getattr(fitted, "explain", None)
-    if explainer is None:
-        raise CommandError("this model cannot explain itself.", "train it anew with this version.")
+    if not fitted.predictor_.encoder.in_files:
+        raise CommandError(
+            "explanations of images are maps, not rows of a table.",
+            "in Python: load(...).explain(images).figure()",
+        )
     if rows.n_rows > most:
         talk.warn(f"the first {most:,} of {rows.n_rows:,} rows are explained; see --rows.")
         rows = rows.take(np.arange(most))
     with talk.waiting("explaining"):
-        found = explainer(rows.rows(fitted.predictor_))
+        found = fitted.explain(rows.rows(fitted.predictor_))
     with written(out, as_json=as_json) as write:
-        write(as_arrow(found.to_frame() if hasattr(found, "to_frame") else found))
+        for row in range(rows.n_rows):
+            table = as_arrow(found.table(row))
+            write(table.add_column(0, "row", pa.array(np.full(len(table), row))))
 
 
 def as_arrow(rows: object) -> "pa.Table":
     """Rows of any library as an Arrow table; columns of an array are numbered."""
+    if isinstance(rows, np.recarray):
+        return pa.table({name: rows[name] for name in rows.dtype.names or ()})
     if isinstance(rows, np.ndarray):
         return pa.table({f"x{place}": column for place, column in enumerate(rows.T)})
     return nw.from_native(rows, eager_only=True).to_arrow()  # type: ignore[call-overload]

@@ -91,11 +91,12 @@ class TableData(AbstractData):
 
     def take(self, places: np.ndarray) -> "RowsData":
         found, start = [], 0
+        ascending, back = np.unique(places, return_inverse=True)
         for block in blocks(self.table, self.table.names, 0, self.n_rows, WHOLE_TABLE):
-            here = places[(places >= start) & (places < start + block.num_rows)] - start
-            found.append(block.take(here))
+            inside = (ascending >= start) & (ascending < start + block.num_rows)
+            found.append(block.take(ascending[inside] - start))
             start += block.num_rows
-        return RowsData(self.name, pa.concat_tables(found))
+        return RowsData(self.name, pa.concat_tables(found).take(back))
 
     def _in_memory(self) -> "RowsData":
         return RowsData(self.name, self.read())

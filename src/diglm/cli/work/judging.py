@@ -1,5 +1,6 @@
 """`diglm evaluate`, `report` and `drift`: a model against rows whose truth is known, or not."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,12 @@ from diglm.cli.work.holding import unseen_part
 from diglm.cli.work.models import open_model
 from diglm.cli.work.writing import require_place
 from diglm.estimators import Estimator
+from diglm.predictor.drift import NOTHING, Drift
 from diglm.report import measure, worded
 
 MOST_ROWS = 20_000  # that a report looks at; figures show no more
+MOST_WATCHED = 100_000  # rows that `drift` looks at
+SHOWN_COLUMNS = 8
 
 
 def evaluate(model: str, data: str, target: str | None, *, as_json: bool, talk: Talk) -> None:
@@ -70,22 +74,56 @@ def drift(
     reference: str | None,
     target: str | None,
     *,
+    in_order: bool,
     as_json: bool,
     talk: Talk,
 ) -> int:
-    """Whether rows are still like those of training; exit code 1 where they are not."""
-    fitted, rows = open_model(model), open_data(data)
-    truth = rows.truth(_target(fitted, target))
-    familiar = None if reference is None else open_data(reference).rows(fitted.predictor_)
+    """Whether rows are still like those of training; exit code 1 where they are not.
+
+    A monitor watches a stream, and a file that is sorted moves from its first row to its last. So
+    rows are mixed first, unless their order is that of time.
+    """
+    fitted, rows = open_model(model), open_data(data).sampled(MOST_WATCHED)
+    if not in_order:
+        rows = rows.take(np.random.default_rng(0).permutation(rows.n_rows))
+    usual = _reference(fitted, reference, talk).sampled(MOST_ROWS)
+    column, predictor = _target(fitted, target), fitted.predictor_
+    truths = None if predictor.target.density_only else (usual.truth(column), rows.truth(column))
+    known = truths is not None and all(truth is not None for truth in truths)
+    before, now = truths if known and truths is not None else (None, None)
     with talk.waiting("comparing"):
-        monitor = fitted.monitor(familiar)  # type: ignore[attr-defined]
-        monitor.update(rows.rows(fitted.predictor_), truth)
-    summary = monitor.summary()
+        monitor = fitted.monitor(usual.rows(predictor), before)
+        found = monitor.update(rows.rows(predictor), now)
     if as_json:
-        print_json(summary)
+        print_json(asdict(found))
     else:
-        print_pairs(summary)
-    return 0 if monitor.verdict == "steady" else FAULT
+        print(found)
+        print_columns(found)
+    if not known and not predictor.target.density_only:
+        talk.warn("without targets on both sides only the inputs are judged.")
+    return 0 if found.verdict == NOTHING else FAULT
+
+
+def print_columns(found: Drift) -> None:
+    """The columns with the most evidence."""
+    for column in found.columns[:SHOWN_COLUMNS]:
+        print(f"{column.name}: {column.shift:+.2f} sd (evidence {column.evidence:.1f})")
+
+
+def _reference(model: Estimator, given: str | None, talk: Talk) -> AbstractData:
+    """Usual rows that the model was not fitted to: given, or held out of the data of training."""
+    if given is not None:
+        return _judged_rows(model, open_data(given), talk)
+    source = model.card_.get("data")
+    if isinstance(source, str) and Path(source).exists():
+        unseen = unseen_part(open_data(source), model.card_)
+        if unseen is not None:
+            talk.say(f"Compared with {unseen.n_rows:,} rows of {source} that were held out.")
+            return unseen
+    raise CommandError(
+        "there is nothing to compare with: the data of training is not where it was.",
+        "give usual rows that the model was not trained on: --reference FILE",
+    )
 
 
 def _judged_rows(model: Estimator, data: AbstractData, talk: Talk) -> AbstractData:
