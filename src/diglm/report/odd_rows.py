@@ -18,7 +18,8 @@ def worst_section(subject: Subject) -> Section | None:
     return Section(
         "The worst answers",
         "Rows whose truth the model thought least likely, worst first: mistakes of the model, or "
-        "of the labels.",
+        "of the labels. In brackets, what a value adds to the answer compared with what the other "
+        "columns lead one to expect.",
         view_of(subject).shown(
             worst, _facts(subject, worst), _reasons(subject, worst, strange=False)
         ),
@@ -31,7 +32,8 @@ def strangest_section(subject: Subject) -> Section:
     return Section(
         "The strangest rows",
         "Rows least like those of training, strangest first. The p-value is the share of rows held "
-        "out in training that are at least as strange.",
+        "out in training that are at least as strange; in brackets, what a value adds to the "
+        "surprise.",
         view_of(subject).shown(
             order, _facts(subject, order), _reasons(subject, order, strange=True)
         ),

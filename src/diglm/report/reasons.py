@@ -6,7 +6,6 @@ import narwhals as nw
 import numpy as np
 
 from diglm.predictor import Explanation
-from diglm.report.page import number
 
 MOST = 3  # columns that are named
 LEAST_NATS, LEAST_ANSWER = 0.5, 0.05  # below, a column is not worth naming
@@ -25,11 +24,17 @@ def _words(columns: dict[str, list[Any]], *, strange: bool) -> str:
     least = LEAST_NATS if strange else LEAST_ANSWER * max(np.max(np.abs(sizes)), 1e-12)
     named = [j for j in order if (sizes[j] if strange else abs(sizes[j])) >= least]
     words = [
-        f"{columns['column'][j]} {columns['value'][j] or 'missing'} rather than "
-        f"{columns['expected'][j]} ({'+' if sizes[j] > 0 else '−'}{number(abs(float(sizes[j])))})"
+        f"{columns['column'][j]} {_value(columns, j)} ({sizes[j]:+.2g}{' nats' if strange else ''})"
         for j in named
     ]
     return "; ".join(words) or "no one column"
+
+
+def _value(columns: dict[str, list[Any]], j: int) -> str:
+    """What the value is and, where it is another, what was expected."""
+    value, expected = (str(columns[name][j]) for name in ("value", "expected"))
+    value = "missing" if value in ("", "None", "nan") else value
+    return value if value == expected else f"{value}, not {expected}"
 
 
 def _columns(table: Any) -> dict[str, list[Any]]:

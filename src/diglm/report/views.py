@@ -99,10 +99,13 @@ class TableView(AbstractView):
         shown = list(self.columns)[:MOST_COLUMNS]
         content = {
             **facts,
-            **({} if reasons is None else {"because of": reasons}),
             **{str(name): [cell(self.columns[name][row]) for row in rows] for name in shown},
         }
-        return table(list(content), list(zip(*content.values(), strict=True)))
+        rows_table = table(list(content), list(zip(*content.values(), strict=True)))
+        if reasons is None:
+            return rows_table
+        told = list(zip(facts["row"], reasons, strict=True))
+        return rows_table + table(("row", "because of"), told, css="words")
 
     def draws_section(self) -> Section:
         drawn = self.subject.predictor.sample(N_DRAWN, None, seed=self.subject.seed)
