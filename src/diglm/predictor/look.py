@@ -20,12 +20,13 @@ from scipy.special import logsumexp
 from diglm.completion import fixed_offsets
 from diglm.data.encoder import AbstractEncoder, Encoded
 from diglm.heads import AbstractResponse, Features, pool
-from diglm.heads.pooled import replace_rows, take_rows
+from diglm.heads.pooled import replace_rows, take_rows, widened
 from diglm.hybrid import Hybrid
 from diglm.predictor import evaluate
 from diglm.predictor.evaluate import Look
 
-GAP_DRAWS = 32
+GAP_DRAWS = 32  # of what may be missing, from a proposal that was trained with the model
+LOST_DRAWS = 128  # of what may not, from the normal of the encoded rows, which fits less well
 PIECE = 2_048  # rows with gaps that are drawn at a time
 BLOCK = 256  # of which they come in multiples
 Part = Callable[..., Look]
@@ -72,9 +73,11 @@ class Viewer:
         """The part of a look that is asked for; log p(x) is in the user's units."""
         values = encoded.values
         gaps = rows_with_gaps(values)
-        seen = self._at_centres(at_centres(self.encoder, values), codes, part)
+        centres = at_centres(self.encoder, values)
+        seen = self._at_centres(centres, codes, part)
         if np.any(gaps):
-            seen = self._with_gaps(seen, values, gaps, codes)
+            lost = gaps & np.any((values != values) & (centres == centres), axis=_after(values))
+            seen = self._with_gaps(seen, values, gaps, lost, codes)
         log_px = seen.log_px
         if log_px is not None:
             log_px = np.asarray(log_px, float) + encoded.log_scale
@@ -108,48 +111,61 @@ class Viewer:
         seen: Look,
         values: np.ndarray,
         gaps: Bool[np.ndarray, " rows"],
+        lost: Bool[np.ndarray, " rows"],
         codes: np.ndarray | None,
     ) -> Look:
         """The look with the rows that have gaps answered by draws of what they lack."""
         response = seen.response
         log_px = None if seen.log_px is None else np.array(seen.log_px, float)
-        places = np.flatnonzero(gaps)
-        for start in range(0, len(places), PIECE):
-            some = places[start : start + PIECE]
-            density, drawn = self._drawn(values[some], None if codes is None else codes[some])
-            if response is not None:
-                response = replace_rows(response, drawn, some)
-            if log_px is not None:
-                log_px[some] = density
+        most = LOST_DRAWS if np.any(lost) else GAP_DRAWS
+        for rows, n_draws in ((gaps & ~lost, GAP_DRAWS), (lost, LOST_DRAWS)):
+            places = np.flatnonzero(rows)
+            for start in range(0, len(places), PIECE):
+                some = places[start : start + PIECE]
+                own = None if codes is None else codes[some]
+                density, drawn = self._drawn(values[some], own, n_draws, centre=rows is lost)
+                if response is not None:
+                    response = replace_rows(response, widened(drawn, most), some)
+                if log_px is not None:
+                    log_px[some] = density
         return seen._replace(log_px=log_px, response=response)
 
     def _drawn(
-        self, values: np.ndarray, codes: np.ndarray | None
+        self, values: np.ndarray, codes: np.ndarray | None, n_draws: int, *, centre: bool
     ) -> tuple[np.ndarray, AbstractResponse]:
-        """log p(x) of rows with gaps, and their responses averaged over draws."""
+        """log p(x) of rows with gaps, and their responses averaged over draws.
+
+        With `centre` these are responses at the centres of cells, as rows without gaps have them:
+        a level that was drawn is a level, and not a place beside it.
+        """
+        cells = self.encoder.widths > 0 if centre else np.zeros(self.encoder.shape, bool)
         n_rows = len(values)
         # Sums over whole blocks only: else the last bit of a row would hang on how many there are.
         values = _in_blocks(values)
         codes = None if codes is None else _in_blocks(codes)
         log_weights, responses = [], []
-        for u in fixed_offsets(_shape(self.encoder), GAP_DRAWS):
+        for u in fixed_offsets(_shape(self.encoder), n_draws):
             us = np.broadcast_to(u, values.shape)
             filled, log_q = self.encoder.complete(values, us)
             beside = np.concatenate([filled, us], axis=-1)
             found = evaluate.evaluate(evaluate.look_filled, self.model, beside, np.zeros(0))
+            log_weights.append(np.asarray(found.log_px, float) - log_q)
+            if np.any(cells):
+                filled = self.encoder.centred(np.asarray(filled, float))
+                beside = np.concatenate([filled, np.where(cells, 0.5, us)], axis=-1)
+                found = evaluate.evaluate(evaluate.look_filled, self.model, beside, np.zeros(0))
             response = found.response
             if self.groups is not None:
                 own = np.full(len(values), -1) if codes is None else codes
                 rows = self.groups.features(np.asarray(found.z), filled, own)
                 response = _as_numpy(self.model.head.of_groups(rows))
-            log_weights.append(np.asarray(found.log_px, float) - log_q)
             responses.append(response)
         weights = np.stack(log_weights)
         total = logsumexp(weights, axis=0)
         stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *responses)
         shares = jnp.asarray(weights - total, jnp.result_type(float))
         first = np.arange(n_rows)
-        return (total - np.log(GAP_DRAWS))[:n_rows], take_rows(pool(stacked, shares), first)
+        return (total - np.log(n_draws))[:n_rows], take_rows(pool(stacked, shares), first)
 
 
 def at_centres(encoder: AbstractEncoder, values: np.ndarray) -> np.ndarray:
@@ -163,7 +179,12 @@ def rows_with_gaps(values: np.ndarray) -> Bool[np.ndarray, " rows"]:
     """Which rows lack a value."""
     if values.dtype.kind != "f":
         return np.zeros(len(values), bool)
-    return np.asarray(np.isnan(values).any(axis=tuple(range(1, values.ndim))))
+    return np.asarray(np.isnan(values).any(axis=_after(values)))
+
+
+def _after(values: np.ndarray) -> tuple[int, ...]:
+    """All axes but that of the rows."""
+    return tuple(range(1, values.ndim))
 
 
 def _in_blocks(rows: np.ndarray) -> np.ndarray:

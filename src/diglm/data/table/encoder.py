@@ -9,15 +9,15 @@ from jaxtyping import Bool, Float
 
 from diglm.data.encoder import AbstractEncoder, Encoded
 from diglm.data.facets import Facet
+from diglm.data.table import units
 from diglm.data.table.columns import Column, facet_of, places_of
 from diglm.data.table.fitting import fit_columns, refuse_infinite
-from diglm.data.table.matching import read_as, read_cells, settle_unknown
+from diglm.data.table.matching import lacking, read_as, read_cells, settle_unknown
 from diglm.data.table.normal import MOST_ROWS, Normal
 from diglm.data.table.patterns import Patterns
 from diglm.data.table.read import opened, read
 from diglm.data.table.remarks import remarks_on
 from diglm.data.table.stored import Parts, from_content, to_content
-from diglm.data.table.units import boxed, decoded, restore, standardise, unboxed
 from diglm.data.table.write import write
 
 
@@ -97,8 +97,9 @@ class TableEncoder(AbstractEncoder):
             weights: Nonnegative row weights. Weight 0 is as if the row were absent, and a whole
                 number as if it were repeated, but that rates of what is unseen count rows.
         """
-        found = fit_columns(read(opened(X)), y, weights)
-        columns, indicators, axes, patterns, table, weights = found
+        columns, indicators, axes, patterns, table, weights = fit_columns(
+            read(opened(X)), y, weights
+        )
         begun = cls(
             columns,
             indicators,
@@ -155,8 +156,6 @@ class TableEncoder(AbstractEncoder):
         """Which columns are identifiers, or almost."""
         return remarks_on(self.columns, self.n_rows)
 
-    # ------------------------------------------------------------------ used
-
     def encode(self, X: Any, *, owner: str = "The model", extra: str = "error") -> Encoded:
         return self.encode_cells(self.cells(X, owner=owner, extra=extra))
 
@@ -176,12 +175,12 @@ class TableEncoder(AbstractEncoder):
             raise ValueError(f"Expected values of shape (rows, {self.dim}); got {values.shape}.")
         if like not in ("fit", "numpy"):
             raise ValueError(f'like must be "fit" or "numpy"; got {like!r}.')
-        raw = restore(values, self._location, self._scale)
+        raw = units.restore(values, self._location, self._scale)
         for j, source in enumerate(self._sources, len(self.columns)):
             raw[raw[:, j] > 0.5, source] = np.nan
         for j, second in self._deep:
-            raw[:, j] = unboxed(raw[:, j], raw[:, second], self.columns[j])
-        arrays = [decoded(c, raw[:, j], snap) for j, c in enumerate(self.columns)]
+            raw[:, j] = units.unboxed(raw[:, j], raw[:, second], self.columns[j])
+        arrays = [units.decoded(c, raw[:, j], snap) for j, c in enumerate(self.columns)]
         if like == "fit" or self.container == "numpy":
             return write(self.columns, arrays, self.container, self.dtype, snap=snap)
         plain_floats = all(array.dtype.kind == "f" for array in arrays)
@@ -194,15 +193,15 @@ class TableEncoder(AbstractEncoder):
 
         A cell is lost where it is NaN and no indicator says missing.
         """
-        lost = np.isnan(values)
-        if lost.any():
-            part = self._flagged
-            units = self._location[part], self._scale[part]
-            flags = restore(values[:, part].astype(np.float64), *units)
-            lost[:, self._sources] &= flags < 0.5
+        part = self._flagged
+        location, scale = self._location[part], self._scale[part]
+        lost = units.lost_cells(values, values[:, part], location, scale, self._sources)
         drawn, log_q = self.normal.draw(values, lost, u)
         # The noise that will fill cells is taken off: what was drawn is the place in the cell.
         return drawn - np.where(lost, self.widths * (u - 0.5), 0.0).astype(drawn.dtype), log_q
+
+    def centred(self, values: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "rows dim"]:
+        return units.to_centres(values, self._parts)
 
     def slopes(self, wanted: Any) -> list[int]:
         """Places of "all", which are all columns, or of a list of names or positions."""
@@ -211,18 +210,19 @@ class TableEncoder(AbstractEncoder):
     def slope_units(self, places: list[int]) -> tuple[np.ndarray, np.ndarray]:
         return self._location[places], self._scale[places]
 
-    # ------------------------------------------------------------------ cell by cell
-
     @cached_property
     def facets(self) -> tuple[Facet, ...]:
         return tuple(facet_of(column, j) for j, column in enumerate(self.columns))
 
     def cells(
-        self, X: Any, *, owner: str = "The model", extra: str = "error"
+        self, X: Any, *, owner: str = "The model", extra: str = "error", absent: str = "error"
     ) -> Float[np.ndarray, "rows columns"]:
         """Numbers and codes; a code is negative where fit did not see the level."""
-        names, d = self.feature_names, len(self.columns)
-        return read_cells(read_as(X, names, d, owner=owner, extra=extra), self.columns)
+        table = read_as(X, self.feature_names, len(self.columns), owner, extra, absent)
+        return read_cells(table, self.columns)
+
+    def lacking(self, X: Any) -> Bool[np.ndarray, " columns"]:
+        return lacking(X, self.feature_names, len(self.columns))
 
     def encode_cells(
         self,
@@ -230,16 +230,15 @@ class TableEncoder(AbstractEncoder):
         absent: Bool[np.ndarray, " columns"] | None = None,
     ) -> Encoded:
         """Standardise cells. What is absent is NaN and no more: nothing is concluded from it."""
-        if absent is not None:
-            cells = np.where(absent, np.nan, cells)
+        cells = cells if absent is None else np.where(absent, np.nan, cells)
         raw, unknown, log_scale = settle_unknown(cells, self.columns, self.n_rows)
         refuse_infinite([c.name for c in self.columns], raw)
         n, d = raw.shape
         values, unseen = np.empty((n, self.dim)), np.zeros((n, d + 1), bool)
         for j, second in self._deep:  # raw is not the user's own then: they are no numbers
-            raw[:, j], place = boxed(raw[:, j], self.columns[j].depth)
+            raw[:, j], place = units.boxed(raw[:, j], self.columns[j].depth)
             values[:, second] = (place - self._location[second]) / self._scale[second]
-        standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
+        units.standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
         log_scale -= self._log_scale.sum()
         missing = np.isnan(values[:, :d]) & ~(unknown if absent is None else unknown | absent)
         seen = known = self.patterns.contain(missing)
@@ -253,14 +252,13 @@ class TableEncoder(AbstractEncoder):
                 log_scale += strange @ np.log([column.unseen_rate for column in self.columns])
                 known = self.patterns.contain(missing & ~strange)  # the rest is charged already
         log_scale += np.where(known, 0.0, np.log(self.patterns.rate))
-        flags = (missing[:, self._sources] & seen[:, None]).astype(np.float64)
-        flagged = self._flagged
-        values[:, flagged] = (flags - self._location[flagged]) / self._scale[flagged]
+        flags, place = missing[:, self._sources] & seen[:, None], self._flagged
+        values[:, place] = (flags - self._location[place]) / self._scale[place]
         return Encoded(values, log_scale, unseen)
 
     def decode_cells(self, cells: Float[np.ndarray, "rows columns"]) -> Any:
         cells = settle_unknown(cells, self.columns, self.n_rows)[0]
-        arrays = [decoded(c, cells[:, j], False) for j, c in enumerate(self.columns)]
+        arrays = [units.decoded(c, cells[:, j], False) for j, c in enumerate(self.columns)]
         return write(self.columns, arrays, self.container, self.dtype, snap=True)
 
     # ------------------------------------------------------------------ parts
