@@ -17,7 +17,7 @@ from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
 from diglm.training.state import State, finished, shares_of
 from diglm.training.step import Common, Shared, Turn, run_epoch
-from diglm.types import Batch, Key, bucket, pad
+from diglm.types import Batch, Key, bucket, pad, placed
 
 VALIDATION_OFFSETS = 2  # enough to rank epochs; scoring uses more
 
@@ -52,7 +52,7 @@ class FitResult:
 def _epoch_key(seed: int, epoch: int) -> Key:
     """The key of an epoch's noise: XLA's own generator, quicker to compile and to run."""
     words = np.random.SeedSequence([seed, epoch]).generate_state(4, np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(words), impl="unsafe_rbg")
+    return jax.random.wrap_key_data(placed(words), impl="unsafe_rbg")
 
 
 def fit(
@@ -114,11 +114,11 @@ def epochs(
     n_steps = -(-len(used) // batch_size)
     checked_rows = None
     if validation is not None and len(validation.weight) > 0:
-        checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
+        checked_rows = jax.tree.map(placed, pad(validation, bucket(len(validation.weight))))
     schedule = Schedule.of(settings, n_steps * settings.n_epochs)
     common = Common(
         Shared(model, objective, schedule, shares=shares_of(model, settings.head_rate)),
-        jax.tree.map(jnp.asarray, pad(rows, bucket(len(rows.weight)))),
+        jax.tree.map(placed, pad(rows, bucket(len(rows.weight)))),
         checked_rows,
         validation_offsets(model),
         batch_size,
@@ -130,8 +130,8 @@ def epochs(
         for epoch in range(-1 if checked_rows is not None else 0, settings.n_epochs):
             order = np.zeros(slots, np.int32)
             order[: n_steps * batch_size] = np.resize(rng.permutation(used), n_steps * batch_size)
-            steps = jnp.asarray(n_steps if epoch >= 0 else 0, jnp.int32)
-            yield epoch, Turn(jnp.asarray(order), steps, _epoch_key(seed, epoch + 1))
+            steps = placed(np.asarray(n_steps if epoch >= 0 else 0, np.int32))
+            yield epoch, Turn(placed(order), steps, _epoch_key(seed, epoch + 1))
 
     return common, turns()
 
