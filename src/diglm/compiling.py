@@ -40,7 +40,7 @@ MANY_STEPS = 30_000
 
 def _known(options: dict[str, bool | str | int]) -> dict[str, bool | str | int]:
     """Those that this version of XLA knows; options come and go."""
-    if _knows(tuple(options.items())):
+    if not options or _knows(tuple(options.items())):
         return options
     return {name: value for name, value in options.items() if _knows(((name, value),))}
 
@@ -55,7 +55,8 @@ def _knows(options: tuple[tuple[str, bool | str | int], ...]) -> bool:
 
 
 def _jit(function: Callable, options: dict[str, bool | str | int], **more: Any) -> Callable:
-    if known := _known(options):
+    asked = os.environ.get("XLA_FLAGS", "")  # what a person has set stays as it was set
+    if known := _known({name: value for name, value in options.items() if name not in asked}):
         more["compiler_options"] = known
     return eqx.filter_jit(function, **more)
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from diglm.completion import fixed_offsets
 from diglm.objectives.joint import JointObjective, Terms
+from diglm.training.clock import NO_LIMIT, Clock, Pace
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
 from diglm.training.state import State, finished, shares_of
@@ -33,7 +34,7 @@ class FitResult:
     Attributes:
         model: with the best weights found.
         history: one record an epoch.
-        stopped: why training ended: "epochs", "patience", "non-finite" or "exact".
+        stopped: why training ended: "epochs", "patience", "time", "non-finite" or "exact".
         skipped_steps: steps whose gradient was not finite.
         seconds: of training.
         waited: seconds of them in which the device waited for rows to be read.
@@ -64,6 +65,7 @@ def fit(
     settings: Settings | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> FitResult:
     """Train `model` on `rows`, watching `validation`; the same seed gives the same weights.
 
@@ -75,12 +77,14 @@ def fit(
         settings: lengths and rates.
         seed: of the order of the rows and of all noise.
         progress: told of every epoch.
+        clock: says when to stop.
     """
     settings = Settings() if settings is None else settings
     started = time.perf_counter()
     common, turns = epochs(model, rows, objective, validation, settings, seed)
     state, result = State.start(model), FitResult(model)
     for epoch, turn in turns:
+        begun = time.perf_counter()
         state, terms, checked = run_epoch((common, turn), state)
         if epoch < 0:
             continue
@@ -88,10 +92,14 @@ def fit(
         result.history.append(record)
         if progress is not None:
             progress(record)
-        reason = stop_reason(state, settings, int(turn.n_steps), checked=checked is not None)
+        n_steps = int(turn.n_steps)
+        pace = Pace((epoch + 1) * n_steps, n_steps, time.perf_counter() - begun)
+        reason = stop_reason(state, settings, n_steps, checked=checked is not None)
+        reason = reason or clock.over(pace)
         if reason is not None:
             result.stopped = reason
             break
+        common = common.in_time(clock, pace)
     return ended(result, model, state, started)
 
 
