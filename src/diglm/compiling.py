@@ -19,32 +19,48 @@ Function = TypeVar("Function", bound=Callable)
 # Matrix products this small lose more by being handed to a thread pool, or to a library that
 # prepares its operands, than they gain; and a schedule for concurrency keeps more memory alive.
 # Measured together on steps of couplings of 8 to 64 columns: 3 to 13 % less time a step.
-SMALL_OPERATIONS: dict[str, bool | str] = {
+SMALL_OPERATIONS: dict[str, bool | str | int] = {
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_enable_concurrency_optimized_scheduler": False,
     "xla_cpu_experimental_ynn_fusion_type": "",
 }
 
+# LLVM's first level of optimisation takes a third less time than its usual one; training steps and
+# scores of tables are as fast. Images were not measured.
+LESS_OPTIMISED: dict[str, bool | str | int] = {"xla_backend_optimization_level": 1}
+
 # Fused operations written straight to LLVM, not by way of MLIR, compile sooner: an epoch by a
-# sixth, the fit of a head by half. Steps of tables are as fast at a few hundred rows and slower by
-# a quarter at one hundred, which outweighs it after some 30,000 of them. Not measured on images.
-SOON_COMPILED: dict[str, bool | str] = {"xla_cpu_use_fusion_emitters": False}
+# sixth, the fit of a head by half. Small products that may be handed to threads are calls of a
+# library; else each is written out, which is half of an epoch's program. Steps of tables are as
+# fast at a few hundred rows and slower by a quarter at one hundred, which outweighs it after some
+# 30,000 of them. Not measured on images.
+SOON_COMPILED: dict[str, bool | str | int] = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_multi_thread_eigen": True,
+    **LESS_OPTIMISED,
+}
 MANY_STEPS = 30_000
 
 
+def _known(options: dict[str, bool | str | int]) -> dict[str, bool | str | int]:
+    """Those that this version of XLA knows; options come and go."""
+    if not options or _knows(tuple(options.items())):
+        return options
+    return {name: value for name, value in options.items() if _knows(((name, value),))}
+
+
 @functools.cache
-def _known(name: str, value: bool | str) -> bool:
-    """Whether this version of XLA knows the option; they come and go."""
+def _knows(options: tuple[tuple[str, bool | str | int], ...]) -> bool:
     try:
-        jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
+        jax.jit(lambda: 0, compiler_options=dict(options)).lower().compile()
     except Exception:  # an unknown option is no reason not to train
         return False
     return True
 
 
-def _jit(function: Callable, options: dict[str, bool | str], **more: Any) -> Callable:
-    known = {name: value for name, value in options.items() if _known(name, value)}
-    if known:
+def _jit(function: Callable, options: dict[str, bool | str | int], **more: Any) -> Callable:
+    asked = os.environ.get("XLA_FLAGS", "")  # what a person has set stays as it was set
+    if known := _known({name: value for name, value in options.items() if name not in asked}):
         more["compiler_options"] = known
     return eqx.filter_jit(function, **more)
 
@@ -62,7 +78,7 @@ def jit_loop(function: Function) -> Function:
 
     @functools.cache
     def compiled(small: bool, brief: bool) -> Callable:
-        options = SMALL_OPERATIONS if small else {}
+        options = SMALL_OPERATIONS | LESS_OPTIMISED if small else {}
         if small and brief:
             options = options | SOON_COMPILED
         return _jit(function, options, donate="all-except-first")
@@ -76,10 +92,20 @@ def jit_loop(function: Function) -> Function:
 
 def jit_once(function: Function) -> Function:
     """`eqx.filter_jit` for programs that run once or twice, in less time than compiling takes."""
+    return _jit_later(function, lambda: SOON_COMPILED)
+
+
+def jit_often(function: Function) -> Function:
+    """`eqx.filter_jit` for programs that answer about rows, again and again."""
+    return _jit_later(function, lambda: LESS_OPTIMISED)
+
+
+def _jit_later(function: Function, options: Callable[[], dict[str, bool | str | int]]) -> Function:
+    """Compiling is set up at the first call, for the reason that `jit_loop` gives."""
 
     @functools.cache
     def compiled() -> Callable:
-        return _jit(function, SOON_COMPILED)
+        return _jit(function, options())
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:

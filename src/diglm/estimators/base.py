@@ -84,6 +84,7 @@ class AbstractHybridEstimator(
             validation_fraction=given["validation_fraction"],
             score=score_of(given["score"]),
             rule=self._rule(),
+            max_time=given["max_time"],
             seed=seed,
             verbose=given["verbose"],
             parameters=given,
