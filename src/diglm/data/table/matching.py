@@ -21,7 +21,7 @@ def read_as(
     """The table's columns in the order of fit: by name if both have names, else by place.
 
     Args:
-        X: Any supported container.
+        X: Any supported container, or a table that was read already, its columns in that order.
         expected: Names of the columns in fit; None if they had none.
         n_columns: How many columns there were.
         owner: Who expects them, for messages.
@@ -29,6 +29,8 @@ def read_as(
     """
     if extra not in EXTRA:
         raise ValueError(f"extra must be one of {EXTRA}; got {extra!r}.")
+    if isinstance(X, Table):
+        return X
     source = opened(X)
     names = names_of(source)
     named = all(isinstance(name, str) for name in names)

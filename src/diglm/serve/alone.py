@@ -1,0 +1,110 @@
+"""Questions that are answered one request at a time: samples and counterfactuals."""
+
+import math
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from diglm.predictor import MissedTargetWarning, counterfactual
+from diglm.serve import written
+from diglm.serve.answers import encoded_rows, require_target
+from diglm.serve.bodies import Json, refuse_others, take
+from diglm.serve.errors import Refused
+from diglm.serve.models import Served
+from diglm.serve.settings import Limits
+
+Answer = dict[str, Json]
+Errand = Callable[[], Answer]
+NUMBERS = (int, float)
+MOST_SEED = 2**31 - 1
+MOST_STEPS = 32
+SCALARS = (str, bool, int, float)
+
+
+def sample(served: Served, content: dict[str, Json], limits: Limits) -> tuple[int, Errand]:
+    """`n` rows like those that the model was fitted to; given `y`, rows of that target."""
+    refuse_others(content, frozenset({"model", "n", "y", "seed", "temperature"}))
+    n = take(content, "n", (int,), 1)
+    seed = take(content, "seed", (int,), 0)
+    temperature = take(content, "temperature", NUMBERS, 1.0)
+    y = take(content, "y", SCALARS)
+    if not 1 <= n <= limits.rows:
+        status = 413 if n > limits.rows else 422
+        raise Refused(status, f"n must lie between 1 and {limits.rows}; got {_short(n)}.")
+    if not 0 <= seed <= MOST_SEED:
+        raise Refused(422, f"seed must lie between 0 and {MOST_SEED}; got {_short(seed)}.")
+    if not 0 < temperature <= 10:
+        raise Refused(
+            422, f"temperature must lie above 0, at most at 10; got {_short(temperature)}."
+        )
+    if y is not None:
+        require_target(served.predictor, "y")
+    # A program is compiled for each number of draws: powers of two are few.
+    drawn = 2 ** math.ceil(math.log2(n))
+
+    def run() -> Answer:
+        rows = served.predictor.sample(drawn, y, seed=seed, temperature=float(temperature))
+        return written.rows(rows[:n], served.column_names)
+
+    return drawn, guarded(run)
+
+
+def change(served: Served, content: dict[str, Json], limits: Limits) -> tuple[int, Errand]:
+    """The nearest rows that would be answered with `target`, and the way there in `steps`."""
+    known = served.reader.fields | {"model", "target", "margin", "steps"}
+    refuse_others(content, frozenset(known - {"groups"}))
+    predictor = served.predictor
+    require_target(predictor, "A counterfactual")
+    if not predictor.model.head.inverts_mean:
+        raise Refused(422, "The head of this model has no one predictor to move along.")
+    given = served.reader.given(content, limits.heavy_rows)
+    wanted = take(content, "target", (*SCALARS, list))
+    margin = take(content, "margin", NUMBERS, 1.0)
+    steps = take(content, "steps", (int,), 0)
+    if wanted is None:
+        raise Refused(422, "A counterfactual needs a target: the answer that the rows should have.")
+    if isinstance(wanted, list) and len(wanted) not in (1, given.n_rows):
+        raise Refused(422, f"There are {given.n_rows} rows, but {len(wanted)} targets.")
+    if not 0 <= margin <= 100:
+        raise Refused(422, f"margin must lie between 0 and 100; got {_short(margin)}.")
+    if not 0 <= steps <= MOST_STEPS or (steps and given.n_rows > 1):
+        raise Refused(422, f"steps must lie between 0 and {MOST_STEPS}, and is for one row alone.")
+
+    def run() -> Answer:
+        encoded = encoded_rows(predictor, served.reader, given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MissedTargetWarning)  # `reached` says it
+            found = counterfactual(predictor, encoded, wanted, margin=float(margin))
+        answer = {
+            **written.rows(found.x, served.column_names),
+            "prediction": written.column(found.prediction),
+            "log_px": written.column(found.log_px),
+            "rejected": written.column(found.rejected),
+            "reached": written.column(found.reached),
+            "distance": written.column(found.distance.astype(float)),
+        }
+        if steps:
+            path = predictor.between(encoded, predictor.encode(found.x), steps)
+            answer["path"] = written.rows(path, served.column_names)
+        return answer
+
+    return given.n_rows, guarded(run)
+
+
+def guarded(run: Errand) -> Errand:
+    """An errand whose complaints about its input are refusals."""
+
+    def guarded_run() -> Answer:
+        try:
+            return run()
+        except (ValueError, TypeError, OverflowError) as error:
+            raise Refused(422, str(error)) from None
+
+    return guarded_run
+
+
+def _short(number: float) -> str:
+    """A number that may have thousands of digits, in few."""
+    with np.errstate(over="ignore"):
+        return f"{number:d}"[:20] if isinstance(number, int) else f"{number:g}"
