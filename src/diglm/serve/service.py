@@ -120,8 +120,9 @@ class Service:
 
     @endpoint
     async def health(self, request: Request) -> Response:
-        """Whether the process is alive."""
-        return answer({"status": "alive", "version": __version__})
+        """Whether the process is alive, and whether it is ready."""
+        content = {"status": "alive", "ready": self.models.ready, "version": __version__}
+        return answer(content)
 
     @endpoint
     async def ready(self, request: Request) -> Response:
