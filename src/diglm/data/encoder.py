@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
+from diglm.data.facets import Facet
+
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
@@ -121,6 +123,33 @@ class AbstractEncoder(ABC):
     @abstractmethod
     def encode(self, X: Any, *, owner: str = "The model", extra: str = "error") -> Encoded:
         """Numbers of rows; `owner` expects them, and `extra="ignore"` passes over other columns."""
+
+    # ------------------------------------------------------------------ cell by cell
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """What a person can name in a row, and change; empty where an encoder does not say."""
+        return ()
+
+    def cells(
+        self, X: Any, *, owner: str = "The model", extra: str = "error"
+    ) -> Float[np.ndarray, "rows cells"]:
+        """Rows as a person reads them: numbers as they are, codes of levels, NaN if missing."""
+        raise ValueError(f"{type(self).__name__} does not say what parts its rows have.")
+
+    def encode_cells(
+        self,
+        cells: Float[np.ndarray, "rows cells"],
+        absent: Bool[np.ndarray, " cells"] | None = None,
+    ) -> Encoded:
+        """Rows given as cells. What is `absent` was not asked for: it is drawn, not missing."""
+        raise ValueError(f"{type(self).__name__} does not say what parts its rows have.")
+
+    def decode_cells(self, cells: Float[np.ndarray, "rows cells"]) -> Container:
+        """Cells in the container of the rows learned from."""
+        raise ValueError(f"{type(self).__name__} does not say what parts its rows have.")
+
+    # ------------------------------------------------------------------ back, and gaps
 
     @abstractmethod
     def decode(self, values: Any) -> Any:

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from diglm.data.encoder import AbstractEncoder, Encoded
+from diglm.data.facets import Facet
 
 WHITE = 255
+PATCHES = 7  # along each side: what people are shown of an image, at most
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,48 @@ class ImageEncoder(AbstractEncoder):
 
     def encode(self, X: Any, *, owner: str = "The model", extra: str = "error") -> Encoded:
         """Pixels of a byte; an error for images of another size or kind."""
+        return self._encode(self._checked(X, owner))
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Patches of equal size, as far as they go into the image."""
+        height, width, channels = self.size
+        places = np.arange(self.dim).reshape(self.size)
+        ups, acrosses = (
+            np.array_split(np.arange(side), min(side, PATCHES)) for side in (height, width)
+        )
+        return tuple(
+            Facet(
+                f"rows {up[0]}-{up[-1]}, columns {across[0]}-{across[-1]}",
+                tuple(places[np.ix_(up, across)].ravel().tolist()),
+                1.0 if self.floats else WHITE,
+                1 / WHITE if self.floats else 1.0,
+                0.0,
+                1.0 if self.floats else WHITE,
+            )
+            for up in ups
+            for across in acrosses
+        )
+
+    def cells(
+        self, X: Any, *, owner: str = "The model", extra: str = "error"
+    ) -> Float[np.ndarray, "rows cells"]:
+        return self._checked(X, owner).reshape(-1, self.dim).astype(float)
+
+    def encode_cells(
+        self,
+        cells: Float[np.ndarray, "rows cells"],
+        absent: Bool[np.ndarray, " cells"] | None = None,
+    ) -> Encoded:
+        if absent is not None and np.any(absent):
+            raise ValueError("Images are taken whole: no pixel can be absent.")
+        return self._encode(self.decode_cells(cells))
+
+    def decode_cells(self, cells: Float[np.ndarray, "rows cells"]) -> np.ndarray:
+        images = cells.reshape(-1, *self.size)
+        return images if self.floats else np.rint(images).astype(np.uint8)
+
+    def _checked(self, X: Any, owner: str) -> np.ndarray:
         X = as_images(X)
         if X.shape[1:] != self.size:
             expected, got = (
@@ -71,6 +115,9 @@ class ImageEncoder(AbstractEncoder):
             kinds = ("floats in [0, 1]", "bytes (uint8)")
             expected, got = kinds if self.floats else kinds[::-1]
             raise ValueError(f"{owner} was fitted to images of {expected}; got {got}.")
+        return X
+
+    def _encode(self, X: np.ndarray) -> Encoded:
         log_scale, unseen = np.zeros(len(X)), np.zeros((len(X), 0), bool)
         if not self.floats:
             return Encoded(X, log_scale, unseen)

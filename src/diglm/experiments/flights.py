@@ -38,7 +38,8 @@ from diglm.experiments.flights_protocol import (
     load_split,
     require,
 )
-from diglm.report.figures import new_figure, shift_histogram
+from diglm.drawing import new_figure
+from diglm.report.figures import shift_histogram
 from diglm.report.results import write_result
 
 ROW_GROUP = 131_072

@@ -27,5 +27,5 @@ def table_like(X: Container, columns: dict[str, np.ndarray]) -> Container:
     # NumPy's stubs know a list of names only beside `formats`.
     return np.rec.fromarrays(
         list(columns.values()),
-        names=list(columns),  # pyright: ignore[reportArgumentType]
+        names=[str(name) for name in columns],  # pyright: ignore[reportArgumentType]
     )

@@ -54,6 +54,14 @@ class Predictor:
         """Rows as the model takes them."""
         return self.encoder.encode(X, owner=self.owner, extra=extra)
 
+    def cells(self, X: Rows, *, extra: str = "error") -> Float[np.ndarray, "rows cells"]:
+        """Rows as a person reads them, cell by cell."""
+        return self.encoder.cells(X, owner=self.owner, extra=extra)
+
+    def at(self, cells: Float[np.ndarray, "rows cells"]) -> Encoded:
+        """Rows given by their cells, as the model takes them."""
+        return self.encoder.encode_cells(cells)
+
     def codes(self, groups: Column | None, n: int) -> np.ndarray | None:
         """Numbers of the groups of rows; an error if the model knows of none."""
         if groups is None:

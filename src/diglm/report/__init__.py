@@ -1,11 +1,10 @@
 """Results as files, figures and self-contained pages. Figures need the extra `diglm[plot]`."""
 
+from diglm.drawing import new_figure, require_matplotlib
 from diglm.report.figures import (
     confidence_accuracy_curves,
     density_decision_picture,
     log_density_histogram,
-    new_figure,
-    require_matplotlib,
     risk_coverage_curves,
 )
 from diglm.report.images import image_grid, new_grid

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from diglm.report.figures import DARK, GREY, LIGHT, WARM, Axes
+from diglm.drawing import DARK, GREY, LIGHT, WARM, Axes
 
 
 def predictive_band(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from diglm.report.figures import WARM, Axes, require_matplotlib
+from diglm.drawing import WARM, Axes, require_matplotlib
 
 TILE_INCHES = 0.68
 TILE_GAP = 0.14  # between tiles, in tiles

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse
 from diglm.types import Batch
@@ -114,6 +114,25 @@ class AbstractTarget(ABC):
     @abstractmethod
     def log_prob(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, " rows"]:
         """log p(y|x) of each row, in the user's units; NaN where a row has no label."""
+
+    @abstractmethod
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows k"]:
+        """Where targets stand under p(y|x), between 0 and 1: uniform if that is their distribution.
+
+        Where y has a mass, `u` says where in it.
+        """
+
+    @abstractmethod
+    def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows k"]:
+        """What is predicted, as numbers: probabilities of classes, or means."""
+
+    @abstractmethod
+    def asked_of(
+        self, answers: Float[np.ndarray, "rows k"], target: object
+    ) -> Int[np.ndarray, " rows"]:
+        """Which of its answers is asked about in each row; None for the one that is given."""
 
     @abstractmethod
     def skill(

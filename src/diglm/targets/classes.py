@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy.special import log_softmax, softmax
 
 from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse
-from diglm.targets.base import AbstractTarget, Column, Labels, is_missing
+from diglm.targets.base import AbstractTarget, Column, Labels, is_missing, one_a_row
 from diglm.targets.nearest import nearest_leading
 
 ClassWeight = str | Mapping[object, float | int] | None
@@ -133,6 +133,37 @@ class ClassTarget(AbstractTarget):
         labels = self.read(y)
         log_py = log_softmax(self.logits(response), axis=1)[np.arange(len(y)), labels.ys]
         return np.where(labels.labelled, log_py, np.nan)
+
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows 2"]:
+        """Probability of the classes before y, and of those less probable, each with a share of y's.
+
+        The first tells of classes that have become more frequent than they should be, the second
+        of mistakes.
+        """
+        probabilities = softmax(self.logits(response), axis=1)
+        codes = self.read(y).ys
+        own = probabilities[np.arange(len(y)), codes][:, None]
+        before = np.arange(len(self.classes)) < codes[:, None]
+        tied = probabilities == own
+        sums = [
+            np.sum(probabilities * before, axis=1) + u * own[:, 0],
+            np.sum(probabilities * (probabilities < own), axis=1)
+            + u * np.sum(probabilities * tied, axis=1),
+        ]
+        return np.stack(sums, axis=1)
+
+    def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows classes"]:
+        return softmax(self.logits(response), axis=1)
+
+    def asked_of(
+        self, answers: Float[np.ndarray, "rows classes"], target: object
+    ) -> Int[np.ndarray, " rows"]:
+        """The class that is named, one for all or one a row; else the most probable one."""
+        if target is None:
+            return np.argmax(answers, axis=1)
+        return self.codes(one_a_row(target, len(answers), "target")).astype(int)
 
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]

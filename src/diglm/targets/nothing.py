@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse, NoHead
 from diglm.targets.base import AbstractTarget, Column, Labels
@@ -46,6 +46,21 @@ class NoTarget(AbstractTarget):
 
     def log_prob(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, " rows"]:
         raise ValueError(NOTHING)
+
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows k"]:
+        raise ValueError(NOTHING)
+
+    def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows 0"]:
+        return np.zeros((len(response.mean), 0))
+
+    def asked_of(
+        self, answers: Float[np.ndarray, "rows k"], target: object
+    ) -> Int[np.ndarray, " rows"]:
+        if target is not None:
+            raise ValueError(NOTHING)
+        return np.zeros(len(answers), int)
 
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]

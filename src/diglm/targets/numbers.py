@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse
+from diglm.parameters import check_whole
 from diglm.targets.base import AbstractTarget, Column, Labels
 from diglm.targets.distribution import PredictiveDistribution
 from diglm.targets.nearest import nearest_at_predictor
@@ -162,6 +163,29 @@ class NumberTarget(AbstractTarget):
         filled = np.where(np.isnan(y), self.location, y)
         log_py = self.distribution(response).log_prob(filled)
         return np.where(known, log_py.reshape(len(y), self.n_targets).sum(axis=1), np.nan)
+
+    def places(
+        self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, "rows targets"]:
+        """P(Y < y) and, where y has a mass, a share of that: the probability integral transform."""
+        y = _numbers(y, self.n_targets > 1)
+        dist = self.distribution(response)
+        below, up_to = dist.cdf(np.nextafter(y, -np.inf)), dist.cdf(y)
+        share = u if y.ndim == 1 else u[:, None]
+        return (below + share * (up_to - below)).reshape(len(y), self.n_targets)
+
+    def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows targets"]:
+        mean = self.distribution(response).mean
+        return mean.reshape(len(mean), self.n_targets)
+
+    def asked_of(
+        self, answers: Float[np.ndarray, "rows targets"], target: object
+    ) -> Int[np.ndarray, " rows"]:
+        """The position of one of several targets; the first if none is named."""
+        place = 0 if target is None else check_whole("target", target, low=0)
+        if place >= self.n_targets:
+            raise ValueError(f"target is a position among {self.n_targets} targets; got {place}.")
+        return np.full(len(answers), place)
 
     def skill(
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]

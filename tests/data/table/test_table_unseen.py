@@ -39,7 +39,7 @@ CASES = {
     "usual": (("a", 0.1, 0.2, 0.3), [0, 0, 0, 0, 0], "cxyz", []),
     "missing as in fit": (("a", 0.1, NAN, 0.3), [0, 0, 0, 0, 0], "cxz", []),
     "new level": (("new", 0.1, 0.2, 0.3), [1, 0, 0, 0, 0], "cxyz", [2.5 / 10]),
-    "level missing": ((None, 0.1, 0.2, 0.3), [1, 0, 0, 0, 0], "cxyz", [0.5 / 10]),
+    "level missing": ((None, 0.1, 0.2, 0.3), [1, 0, 0, 0, 0], "xyz", [0.5 / 10]),
     "number missing": (("a", NAN, 0.2, 0.3), [0, 1, 0, 0, 1], "cyz", [0.5 / 10]),
     "both as in fit": (("a", NAN, NAN, 0.3), [0, 1, 0, 0, 1], "cz", [0.5 / 10]),
     "new pattern": (("a", 0.1, NAN, NAN), [0, 0, 0, 0, 1], "cx", [1.5 / 10]),
@@ -63,11 +63,12 @@ def test_rows_of_fit_hold_nothing_unseen():
     assert encoded.unseen.shape == (9, 5) and not encoded.unseen.any()
 
 
-def test_unknown_levels_stand_at_the_commonest():
+def test_unknown_levels_stand_at_the_commonest_and_missing_ones_are_lost():
     encoder = TableEncoder.fit(train())
     frequent = encoder.encode(train()).values[3, 0]
     assert one(encoder, "new", 0.0, 0.0, 0.0).values[0, 0] == frequent
-    assert one(encoder, None, 0.0, 0.0, 0.0).values[0, 0] == frequent
+    lost = one(encoder, None, 0.0, 0.0, 0.0).values
+    assert np.isnan(lost[0, 0]) and np.isfinite(encoder.complete(lost, np.full((1, 6), 0.3))[0]).all()
 
 
 def test_the_complete_row_is_a_pattern_too():

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from diglm.data.facets import Facet
 from diglm.data.table.times import FORMATS
 
 KINDS = ("continuous", "lattice", "categorical", "indicator", "axis")
@@ -123,6 +124,45 @@ def decimals_of(*numbers: float) -> int | None:
         if all(round(number, places) == number for number in numbers):
             return places
     return None
+
+
+def facet_of(column: Column, place: int) -> Facet:
+    """A column as people name and change it."""
+    codes = len(column.categories) - 1
+    low, high = (0.0, float(codes)) if column.categories else (column.low, column.high)
+    return Facet(
+        column.name,
+        (place,),
+        1.0 if column.categories else column.scale,
+        1.0 if column.categories else column.step,
+        low,
+        high,
+        column.categories,
+        column.time,
+    )
+
+
+def places_of(columns: tuple[Column, ...], wanted: Any) -> list[int]:
+    """Places of "all", which are all columns, or of a list of names or positions."""
+    names = [column.name for column in columns]
+    if isinstance(wanted, str) and wanted == "all":
+        return list(range(len(names)))
+    if not isinstance(wanted, list | tuple | np.ndarray):
+        raise ValueError(
+            "Expected 'all' or a list of the columns that have slopes of their own, such as "
+            f"{names[:1]}; got {wanted!r}."
+        )
+    places = []
+    for name in wanted:
+        if name in names:
+            places.append(names.index(name))
+        elif isinstance(name, int | np.integer) and 0 <= name < len(names):
+            places.append(int(name))
+        else:
+            raise ValueError(
+                f"Slopes were asked for of the column {name!r}, but the table has {names}."
+            )
+    return places
 
 
 def describe(name: str | int) -> str:

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from diglm.data.encoder import AbstractEncoder, Encoded
-from diglm.data.table.columns import Column
-from diglm.data.table.fields import Table
+from diglm.data.facets import Facet
+from diglm.data.table.columns import Column, facet_of, places_of
 from diglm.data.table.fitting import fit_columns, refuse_infinite
-from diglm.data.table.matching import read_as, read_cells
+from diglm.data.table.matching import read_as, read_cells, settle_unknown
 from diglm.data.table.normal import MOST_ROWS, Normal
 from diglm.data.table.patterns import Patterns
 from diglm.data.table.read import opened, read
@@ -42,7 +42,7 @@ class TableEncoder(AbstractEncoder):
     told by the facts in `unseen`, one for each column and one for the set of missing cells as a
     whole, and costs the log of its estimated rate:
 
-    - an unknown category takes the place of the commonest one;
+    - an unknown category takes the place of the commonest one, one that is missing is lost;
     - where cells are missing together that never were, all of the row's missing cells are lost:
       their indicators say present, and `complete` draws their values given the others.
 
@@ -112,7 +112,7 @@ class TableEncoder(AbstractEncoder):
         if table.n_rows > MOST_ROWS:
             rows = np.random.default_rng(0).choice(table.n_rows, MOST_ROWS, replace=False)
             table, weights = table.take(np.sort(rows)), weights[np.sort(rows)]
-        values = begun._encode(table).values
+        values = begun.encode_cells(read_cells(table, columns)).values
         return replace(begun, normal=Normal.fit(values, begun.widths, weights))
 
     @classmethod
@@ -158,8 +158,7 @@ class TableEncoder(AbstractEncoder):
     # ------------------------------------------------------------------ used
 
     def encode(self, X: Any, *, owner: str = "The model", extra: str = "error") -> Encoded:
-        names = self.feature_names
-        return self._encode(read_as(X, names, len(self.columns), owner=owner, extra=extra))
+        return self.encode_cells(self.cells(X, owner=owner, extra=extra))
 
     def decode(self, values: Any, *, like: str = "fit", snap: bool = True) -> Any:
         """Encoded rows as a table.
@@ -201,40 +200,40 @@ class TableEncoder(AbstractEncoder):
             units = self._location[part], self._scale[part]
             flags = restore(values[:, part].astype(np.float64), *units)
             lost[:, self._sources] &= flags < 0.5
-        return self.normal.draw(values, lost, u)
+        drawn, log_q = self.normal.draw(values, lost, u)
+        # The noise that will fill cells is taken off: what was drawn is the place in the cell.
+        return drawn - np.where(lost, self.widths * (u - 0.5), 0.0).astype(drawn.dtype), log_q
 
     def slopes(self, wanted: Any) -> list[int]:
         """Places of "all", which are all columns, or of a list of names or positions."""
-        names = [column.name for column in self.columns]
-        if isinstance(wanted, str) and wanted == "all":
-            return list(range(len(names)))
-        if not isinstance(wanted, list | tuple | np.ndarray):
-            raise ValueError(
-                "Expected 'all' or a list of the columns that have slopes of their own, such as "
-                f"{names[:1]}; got {wanted!r}."
-            )
-        places = []
-        for name in wanted:
-            if name in names:
-                places.append(names.index(name))
-            elif isinstance(name, int | np.integer) and 0 <= name < len(names):
-                places.append(int(name))
-            else:
-                raise ValueError(
-                    f"Slopes were asked for of the column {name!r}, but the table has {names}."
-                )
-        return places
+        return places_of(self.columns, wanted)
 
     def slope_units(self, places: list[int]) -> tuple[np.ndarray, np.ndarray]:
         return self._location[places], self._scale[places]
 
-    # ------------------------------------------------------------------ parts
+    # ------------------------------------------------------------------ cell by cell
 
-    def _encode(self, table: Table) -> Encoded:
-        """Standardise the rows of a table whose columns are those of fit."""
-        raw, unknown, log_scale = read_cells(table, self.columns, self.n_rows)
-        if np.isinf(raw).any():
-            refuse_infinite([c.name for c in self.columns], raw)
+    @cached_property
+    def facets(self) -> tuple[Facet, ...]:
+        return tuple(facet_of(column, j) for j, column in enumerate(self.columns))
+
+    def cells(
+        self, X: Any, *, owner: str = "The model", extra: str = "error"
+    ) -> Float[np.ndarray, "rows columns"]:
+        """Numbers and codes; a code is negative where fit did not see the level."""
+        names, d = self.feature_names, len(self.columns)
+        return read_cells(read_as(X, names, d, owner=owner, extra=extra), self.columns)
+
+    def encode_cells(
+        self,
+        cells: Float[np.ndarray, "rows columns"],
+        absent: Bool[np.ndarray, " columns"] | None = None,
+    ) -> Encoded:
+        """Standardise cells. What is absent is NaN and no more: nothing is concluded from it."""
+        if absent is not None:
+            cells = np.where(absent, np.nan, cells)
+        raw, unknown, log_scale = settle_unknown(cells, self.columns, self.n_rows)
+        refuse_infinite([c.name for c in self.columns], raw)
         n, d = raw.shape
         values, unseen = np.empty((n, self.dim)), np.zeros((n, d + 1), bool)
         for j, second in self._deep:  # raw is not the user's own then: they are no numbers
@@ -242,11 +241,12 @@ class TableEncoder(AbstractEncoder):
             values[:, second] = (place - self._location[second]) / self._scale[second]
         standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
         log_scale -= self._log_scale.sum()
-        missing = np.isnan(values[:, :d])
+        missing = np.isnan(values[:, :d]) & ~(unknown if absent is None else unknown | absent)
         seen = known = self.patterns.contain(missing)
         unseen[:, :d], unseen[:, d] = unknown, ~seen
-        if missing.any():
-            log_scale += missing @ self._log_scale[:d]
+        values[:, self._flagged] = 0.0
+        if (gone := np.isnan(values)).any():
+            log_scale += gone @ self._log_scale
             strange = missing & ~self.can_be_missing[:d]
             if strange.any():
                 unseen[:, :d] |= strange
@@ -257,6 +257,13 @@ class TableEncoder(AbstractEncoder):
         flagged = self._flagged
         values[:, flagged] = (flags - self._location[flagged]) / self._scale[flagged]
         return Encoded(values, log_scale, unseen)
+
+    def decode_cells(self, cells: Float[np.ndarray, "rows columns"]) -> Any:
+        cells = settle_unknown(cells, self.columns, self.n_rows)[0]
+        arrays = [decoded(c, cells[:, j], True) for j, c in enumerate(self.columns)]
+        return write(self.columns, arrays, self.container, self.dtype, snap=True)
+
+    # ------------------------------------------------------------------ parts
 
     @property
     def _parts(self) -> tuple[Column, ...]:

@@ -77,7 +77,9 @@ def fit_columns(table: Table, y: Any = None, weights: Any = None) -> Fitted:
 
 
 def refuse_infinite(names: list[str | int], raw: np.ndarray):
-    """Name the columns of (rows, columns) that hold infinity, and say what to do."""
+    """Name the columns of (rows, columns) that hold infinity, if any, and say what to do."""
+    if not np.isinf(raw).any():
+        return
     counts = np.isinf(raw).sum(axis=0)
     found = [f"column {name!r} ({k})" for name, k in zip(names, counts, strict=True) if k]
     more = f" and {len(found) - 5} more columns" if len(found) > 5 else ""
@@ -92,8 +94,7 @@ def _numbers(field: Field) -> tuple[np.ndarray | None, str]:
     if is_categorical(field):
         return None, ""
     x, time = to_numbers(field)
-    if np.isinf(x).any():
-        refuse_infinite([field.name], x[:, None])
+    refuse_infinite([field.name], x[:, None])
     return x, time
 
 

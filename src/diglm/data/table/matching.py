@@ -58,21 +58,15 @@ def read_as(
     return read(source, [place[name] for name in expected])
 
 
-def read_cells(
-    table: Table, columns: tuple[Column, ...], n_rows: int
-) -> tuple[
-    Float[np.ndarray, "rows columns"], Bool[np.ndarray, "rows columns"], Float[np.ndarray, " rows"]
-]:
-    """Numbers in the user's units and codes of categories; which are unknown; the log rates.
+def read_cells(table: Table, columns: tuple[Column, ...]) -> Float[np.ndarray, "rows columns"]:
+    """Numbers in the user's units and codes of categories, negative for what fit did not see.
 
     Args:
         table: Rows whose columns stand in the order of fit.
         columns: What fit learned of them.
-        n_rows: How many rows it learned from.
     """
-    unknown, log_rate = np.zeros((table.n_rows, len(columns)), bool), np.zeros(table.n_rows)
     if table.matrix is not None and all(c.is_numeric and not c.time for c in columns):
-        return table.matrix, unknown, log_rate
+        return table.matrix
     raw = np.empty((table.n_rows, len(columns)))
     for j, (column, field) in enumerate(zip(columns, table.fields, strict=True)):
         if column.is_numeric:
@@ -82,9 +76,30 @@ def read_cells(
                 raise ValueError(f"{describe(column.name)} was a {was} in fit, now a {now}.")
             continue
         values = coded_values(to_numbers(field)[0]) if column.coded else to_values(field)
-        codes = codes_of(values, column.categories, column.name, declared=True)
+        raw[:, j] = codes_of(values, column.categories, column.name, declared=True)
+    return raw
+
+
+def settle_unknown(
+    raw: Float[np.ndarray, "rows columns"], columns: tuple[Column, ...], n_rows: int
+) -> tuple[
+    Float[np.ndarray, "rows columns"], Bool[np.ndarray, "rows columns"], Float[np.ndarray, " rows"]
+]:
+    """Cells with unknown categories at the commonest one; which are unknown; the log rates.
+
+    A category that is missing where none was is NaN, to be drawn given the rest.
+    """
+    unknown, log_rate = np.zeros(raw.shape, bool), np.zeros(len(raw))
+    levels = [j for j, column in enumerate(columns) if not column.is_numeric]
+    if not levels:
+        return raw, unknown, log_rate
+    raw = raw.copy()
+    for j in levels:
+        column, codes = columns[j], raw[:, j]
         unknown[:, j] = codes < 0
-        raw[:, j] = np.where(codes < 0, column.frequent, codes)
-        rate = np.where(codes == UNKNOWN_MISSING, good_turing(0, n_rows), column.unseen_rate)
-        log_rate += np.where(codes < 0, np.log(rate), 0.0)
+        if unknown[:, j].any():
+            gone = codes == UNKNOWN_MISSING
+            rate = np.where(gone, good_turing(0, n_rows), column.unseen_rate)
+            log_rate += np.where(codes < 0, np.log(rate), 0.0)
+            raw[:, j] = np.where(gone, np.nan, np.where(codes < 0, column.frequent, codes))
     return raw, unknown, log_rate
