@@ -1,4 +1,4 @@
-"""Questions that are answered one request at a time: samples and counterfactuals."""
+"""Questions that are answered one request at a time: draws, changes, reasons and drift."""
 
 import math
 import warnings
@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from diglm.predictor import MissedTargetWarning, counterfactual
+from diglm.predictor import MissedTargetWarning, Monitor, counterfactual, explain
 from diglm.serve import written
 from diglm.serve.answers import encoded_rows, require_target
 from diglm.serve.bodies import Json, refuse_others, take
 from diglm.serve.errors import Refused
 from diglm.serve.models import Served
+from diglm.serve.rows import group_column
 from diglm.serve.settings import Limits
 
 Answer = dict[str, Json]
@@ -51,8 +52,8 @@ def sample(served: Served, content: dict[str, Json], limits: Limits) -> tuple[in
 
 
 def change(served: Served, content: dict[str, Json], limits: Limits) -> tuple[int, Errand]:
-    """The nearest rows that would be answered with `target`, and the way there in `steps`."""
-    known = served.reader.fields | {"model", "target", "margin", "steps"}
+    """The nearest rows that would be answered with `target`."""
+    known = served.reader.fields | {"model", "target", "margin"}
     refuse_others(content, frozenset(known - {"groups"}))
     predictor = served.predictor
     require_target(predictor, "A counterfactual")
@@ -61,22 +62,19 @@ def change(served: Served, content: dict[str, Json], limits: Limits) -> tuple[in
     given = served.reader.given(content, limits.heavy_rows)
     wanted = take(content, "target", (*SCALARS, list))
     margin = take(content, "margin", NUMBERS, 1.0)
-    steps = take(content, "steps", (int,), 0)
     if wanted is None:
         raise Refused(422, "A counterfactual needs a target: the answer that the rows should have.")
     if isinstance(wanted, list) and len(wanted) not in (1, given.n_rows):
         raise Refused(422, f"There are {given.n_rows} rows, but {len(wanted)} targets.")
     if not 0 <= margin <= 100:
         raise Refused(422, f"margin must lie between 0 and 100; got {_short(margin)}.")
-    if not 0 <= steps <= MOST_STEPS or (steps and given.n_rows > 1):
-        raise Refused(422, f"steps must lie between 0 and {MOST_STEPS}, and is for one row alone.")
 
     def run() -> Answer:
         encoded = encoded_rows(predictor, served.reader, given)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MissedTargetWarning)  # `reached` says it
             found = counterfactual(predictor, encoded, wanted, margin=float(margin))
-        answer = {
+        return {
             **written.rows(found.x, served.column_names),
             "prediction": written.column(found.prediction),
             "log_px": written.column(found.log_px),
@@ -84,12 +82,81 @@ def change(served: Served, content: dict[str, Json], limits: Limits) -> tuple[in
             "reached": written.column(found.reached),
             "distance": written.column(found.distance.astype(float)),
         }
-        if steps:
-            path = predictor.between(encoded, predictor.encode(found.x), steps)
-            answer["path"] = written.rows(path, served.column_names)
-        return answer
 
     return given.n_rows, guarded(run)
+
+
+def interpolate(served: Served, content: dict[str, Json], limits: Limits) -> tuple[int, Errand]:
+    """Rows on the way from one row to another, through latent space."""
+    refuse_others(content, (served.reader.fields | {"model", "steps"}) - {"groups"})
+    given = served.reader.given(content, limits.rows)
+    steps = take(content, "steps", (int,), 8)
+    if given.n_rows != 2:
+        raise Refused(422, f"A way leads from one row to another: give 2 rows, not {given.n_rows}.")
+    if not 2 <= steps <= MOST_STEPS:
+        raise Refused(422, f"steps must lie between 2 and {MOST_STEPS}; got {_short(steps)}.")
+
+    def run() -> Answer:
+        ends = encoded_rows(served.predictor, served.reader, given)
+        first, second = (ends.take(np.array([i])) for i in (0, 1))
+        way = served.predictor.between(first, second, steps)
+        return written.rows(way, served.column_names)
+
+    return steps, guarded(run)
+
+
+def reasons(served: Served, content: dict[str, Json], limits: Limits) -> tuple[int, Errand]:
+    """What each column of each row adds to its strangeness and to its prediction."""
+    refuse_others(content, served.reader.fields | {"model", "target"})
+    predictor, reader = served.predictor, served.reader
+    given = reader.given(content, limits.heavy_rows)
+    target = take(content, "target", SCALARS)
+
+    def run() -> Answer:
+        rows, groups = reader.join([given.content]), group_column(given.groups)
+        found = explain(predictor, rows, target, groups=groups)
+        parts = ("surprise", "strangeness", "prediction")
+        return {
+            "columns": [str(facet.name) for facet in found.facets],
+            **{name: written.column(found.parts[name]) for name in parts if name in found.parts},
+            "expected": written.rows(found.expected, served.column_names),
+        }
+
+    return given.n_rows, guarded(run)
+
+
+def drift(served: Served, content: dict[str, Json], limits: Limits) -> tuple[int, Errand]:
+    """Whether rows have moved away from reference rows, and in which columns."""
+    reader = served.reader
+    refuse_others(content, reader.fields | {"model", "reference", "y", "level"})
+    reference = take(content, "reference", (dict,))
+    if reference is None:
+        raise Refused(
+            422,
+            "Drift needs a reference: usual rows that the model was not fitted to.",
+            'For example {"reference": {"records": [...]}, "records": [...]}.',
+        )
+    refuse_others(reference, reader.fields | {"y"})
+    before, after = (reader.given(part, limits.rows) for part in (reference, content))
+    y_before, y_after = (take(part, "y", (list,)) for part in (reference, content))
+    level = take(content, "level", NUMBERS, 0.05)
+
+    def run() -> Answer:
+        joined = [reader.join([given.content]) for given in (before, after)]
+        groups = [group_column(given.groups) for given in (before, after)]
+        monitor = Monitor.of(
+            served.predictor, joined[0], y_before, groups=groups[0], level=float(level)
+        )
+        found = monitor.update(joined[1], y_after, groups=groups[1])
+        relation = None if found.relation is None else written.fields(found.relation)
+        return {
+            "verdict": found.verdict,
+            "inputs": written.fields(found.inputs),
+            "relation": relation,
+            "columns": [written.fields(column) for column in found.columns],
+        }
+
+    return before.n_rows + after.n_rows, guarded(run)
 
 
 def guarded(run: Errand) -> Errand:

@@ -79,7 +79,7 @@ def answer_all(
     parts = [question.rows for question in questions]
     try:
         codes = codes_of(predictor, parts)
-        encoded = reader.encode([part.content for part in parts])
+        encoded = predictor.encode(reader.join([part.content for part in parts]))
     except (ValueError, TypeError):
         return _answer_readable(predictor, reader, questions)
     known = predictor.known(encoded, codes)

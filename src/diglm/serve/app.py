@@ -54,21 +54,26 @@ def create_app(
     for package in (fastapi, uvicorn, prometheus_client, httptools):
         require(package)
     limits = limits or Limits()
-    batcher = Batcher(limits.together, limits.queued_rows, limits.seconds)
-    metrics = Metrics(waiting=lambda: batcher.waiting_rows)
-    batcher.note = metrics.note_batch
+    rows, errands = (
+        Batcher(name, limits.together, limits.queued_rows, limits.seconds)
+        for name in ("rows", "errands")
+    )
+    metrics = Metrics({queue.name: queue for queue in (rows, errands)})
+    rows.note = metrics.note_batch
     store = Models(models, folder, metrics.note_change)
-    service = Service(store, batcher, metrics, limits)
+    service = Service(store, rows, errands, metrics, limits)
 
     @asynccontextmanager
     async def lifespan(app: "fastapi.FastAPI") -> AsyncIterator[None]:
-        batcher.start()
+        rows.start()
+        errands.start()
         tasks = [asyncio.create_task(_keep_fresh(store, limits.watch_seconds))]
         with _reload_on_hangup(store, tasks):
             yield
         for task in tasks:
             task.cancel()
-        await asyncio.to_thread(batcher.close, limits.grace_seconds)
+        for queue in (rows, errands):
+            await asyncio.to_thread(queue.close, limits.grace_seconds)
 
     app = fastapi.FastAPI(
         title="diglm",
@@ -92,7 +97,7 @@ def create_app(
         )
     app.add_middleware(Watched, metrics=metrics)
     app.add_middleware(Guard, hosts=hosts_of(host, hosts), token=token)
-    app.state.models, app.state.batcher = store, batcher
+    app.state.service = service
     return app
 
 

@@ -1,8 +1,8 @@
-"""Requests that wait together are computed together, by one thread that owns the device.
+"""Requests that wait together are computed together, by one thread that works off a queue.
 
-While the thread is busy, requests queue; when it is free it takes the first and, with it, all others
-of the same key, up to a number of rows. So a lone request waits for nobody, and under load one pass
-serves many: what a pass costs hardly depends on how many rows are in it.
+While the thread is busy, requests queue; when it is free it takes the first and, with it, all
+others of the same key, up to a number of rows. So a lone request waits for nobody, and under load
+one pass serves many: what a pass costs hardly depends on how many rows are in it.
 """
 
 import asyncio
@@ -50,12 +50,14 @@ class Batcher:
     """A bounded queue and the thread that works it off.
 
     Attributes:
+        name: of the queue, for its thread and for metrics.
         together: most rows of a batch.
         queued: most rows that wait.
         seconds: that a request waits for its answer at most.
         note: called with the rows and requests of each batch, and the seconds that it took.
     """
 
+    name: str
     together: int
     queued: int
     seconds: float
@@ -69,7 +71,7 @@ class Batcher:
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread = threading.Thread(target=self._work, name="diglm-batches", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=f"diglm-{self.name}", daemon=True)
         self._thread.start()
 
     def close(self, seconds: float = 10.0) -> None:

@@ -43,7 +43,7 @@ def description(served: Served) -> dict[str, Json]:
         "answers": list(predictor.column_names),
         "strangeness": _strangeness(predictor.refusal),
         "groups": predictor.groups is not None,
-        "explains": False,
+        "explains": bool(predictor.encoder.facets),
         "counterfactual": not target.density_only and predictor.model.head.inverts_mean,
     }
 

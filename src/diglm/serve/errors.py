@@ -71,7 +71,9 @@ def as_json(content: object) -> bytes:
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def answer(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def answer(
+    content: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """An answer in JSON."""
     body = content if isinstance(content, bytes) else as_json(content)
     return Response(body, status, headers, media_type="application/json")

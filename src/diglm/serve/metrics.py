@@ -2,11 +2,13 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import partial
 from typing import Any
 
 from diglm.__about__ import __version__
 from diglm.optional import optional
+from diglm.serve.batching import Batcher
 
 prometheus: Any = optional("prometheus_client", "serve")
 
@@ -23,7 +25,7 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 class Metrics:
     """Counters of one service, in a registry of their own."""
 
-    def __init__(self, waiting: Callable[[], int] = lambda: 0):
+    def __init__(self, queues: Mapping[str, Batcher]):
         self.registry = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=self.registry)
         make = {"registry": self.registry}
@@ -34,7 +36,10 @@ class Metrics:
             "diglm_request_seconds", "Time to answer", ["path"], buckets=TIMES, **make
         )
         self.rows = prometheus.Counter(
-            "diglm_rows", "Rows answered, and whether they were refused", ["model", "rejected"], **make
+            "diglm_rows",
+            "Rows answered, and whether they were refused",
+            ["model", "rejected"],
+            **make,
         )
         self.batch_rows = prometheus.Histogram(
             "diglm_batch_rows", "Rows computed together", buckets=ROWS, **make
@@ -48,8 +53,9 @@ class Metrics:
         self.changes = prometheus.Counter(
             "diglm_model_changes", "Models loaded, removed or failed", ["model", "what"], **make
         )
-        queue = prometheus.Gauge("diglm_waiting_rows", "Rows that wait to be computed", **make)
-        queue.set_function(waiting)
+        waiting = prometheus.Gauge("diglm_waiting_rows", "Rows that wait", ["queue"], **make)
+        for name, queue in queues.items():
+            waiting.labels(name).set_function(partial(getattr, queue, "waiting_rows"))
         prometheus.Info("diglm", "The version", **make).info({"version": __version__})
 
     def note_batch(self, rows: int, requests: int, seconds: float) -> None:
@@ -75,7 +81,7 @@ class Metrics:
 
 
 class Watched:
-    """An ASGI application whose requests are counted, timed and logged by path, never by content."""
+    """An ASGI application whose requests are counted, timed and logged, never by content."""
 
     def __init__(self, app: App, metrics: Metrics):
         self.app, self.metrics = app, metrics

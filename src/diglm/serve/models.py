@@ -63,6 +63,13 @@ class Served:
             gaps = np.where(predictor.encoder.can_be_missing, np.nan, drawn.values)
             predictor.columns(replace(drawn, values=gaps))
 
+    def warm_up_errands(self) -> None:
+        """The same for draws and ways back, which most services are seldom asked for."""
+        predictor = self.predictor
+        drawn = predictor.encode(predictor.sample(1, None, seed=0))
+        predictor.invert(predictor.features(drawn))
+        predictor.between(drawn, drawn, 2)
+
 
 class Models:
     """The models of a service; names are bound anew in one step, so no request sees half of one.
@@ -118,7 +125,7 @@ class Models:
     # ------------------------------------------------------------------ kept up to date
 
     def warm_up(self) -> None:
-        """Compile for every model; the service is ready afterwards."""
+        """Compile for every model; the service is ready as soon as it can answer about rows."""
         for served in self:
             started = time.perf_counter()
             served.warm_up()
@@ -126,6 +133,8 @@ class Models:
             logger.info("model %s is warm after %.1f s", served.name, seconds)
             self.changed(served.name, "loaded")
         self.ready = True
+        for served in self:
+            served.warm_up_errands()
 
     def refresh(self, *, force: bool = False) -> None:
         """Load the models whose files changed; `force` loads all. What fails leaves the old one."""

@@ -64,16 +64,15 @@ ALWAYS = (400, 401, 403, 408, 421, 431, 500)  # what any request may meet
 WITH_BODY = (404, 413, 415, 422, 503)
 
 
-def _asked(*forms: str, **more: Schema) -> Schema:
-    """A body with rows in exactly one form, and other fields."""
+def _asked(*needed: str, **more: Schema) -> Schema:
+    """A body with rows in exactly one form, and other fields, some of which are needed."""
     every = {**TABLE, "images": IMAGES}
     shared = {"model": MODEL, **more}
     kinds = []
-    for form in forms:
+    for form in every:
         own = {form: every[form], **shared}
         own |= {} if form == "images" else {"extra": EXTRA}
-        needed = [form, "target"] if "target" in more else [form]
-        kinds.append(_object(own, needed))
+        kinds.append(_object(own, [form, *needed]))
     return {"oneOf": kinds}
 
 
@@ -86,7 +85,6 @@ def _object(properties: Schema, required: list[str]) -> Schema:
     }
 
 
-EVERY_FORM = (*TABLE, "images")
 SAMPLE: Schema = _object(
     {
         "model": MODEL,
@@ -100,7 +98,14 @@ SAMPLE: Schema = _object(
 CHANGE = {
     "target": WANTED,
     "margin": {"type": "number", "minimum": 0, "maximum": 100},
-    "steps": {"type": "integer", "minimum": 0, "maximum": 32},
+}
+WAY = {"steps": {"type": "integer", "minimum": 2, "maximum": 32}}
+EXPLAIN = {"groups": GROUPS, "target": {"type": ["string", "number", "boolean"]}}
+DRIFT = {
+    "groups": GROUPS,
+    "y": GROUPS,
+    "reference": {"type": "object", "description": "Usual rows, in the same forms."},
+    "level": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
 }
 
 
@@ -144,11 +149,14 @@ class Path:
 
 
 PATHS = (
-    Path("/predict", "POST", Service.predict, ANSWERS, _asked(*EVERY_FORM, groups=GROUPS)),
-    Path("/assess", "POST", Service.assess, ANSWERS, _asked(*EVERY_FORM, groups=GROUPS)),
-    Path("/density", "POST", Service.density, ANSWERS, _asked(*EVERY_FORM, groups=GROUPS)),
+    Path("/predict", "POST", Service.predict, ANSWERS, _asked(groups=GROUPS)),
+    Path("/assess", "POST", Service.assess, ANSWERS, _asked(groups=GROUPS)),
+    Path("/density", "POST", Service.density, ANSWERS, _asked(groups=GROUPS)),
+    Path("/explain", "POST", Service.explain, OBJECT, _asked(**EXPLAIN)),
+    Path("/drift", "POST", Service.drift, OBJECT, _asked("reference", **DRIFT)),
     Path("/sample", "POST", Service.sample, ROWS, SAMPLE),
-    Path("/counterfactual", "POST", Service.counterfactual, ROWS, _asked(*EVERY_FORM, **CHANGE)),
+    Path("/counterfactual", "POST", Service.counterfactual, ROWS, _asked("target", **CHANGE)),
+    Path("/interpolate", "POST", Service.interpolate, ROWS, _asked(**WAY)),
     Path("/models", "GET", Service.list_models, OBJECT),
     Path("/models/{name}", "GET", Service.describe_model, OBJECT, refusals=(404,)),
     Path("/health", "GET", Service.health, OBJECT),

@@ -11,9 +11,7 @@ from diglm.serve.settings import Limits
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 else:
-    HttpToolsProtocol = optional(
-        "uvicorn.protocols.http.httptools_impl", "serve"
-    ).HttpToolsProtocol
+    HttpToolsProtocol = optional("uvicorn.protocols.http.httptools_impl", "serve").HttpToolsProtocol
 
 
 class PunctualProtocol(HttpToolsProtocol):

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from diglm.data.encoder import Encoded
+from diglm.data.encoder import Encoded, Rows
 from diglm.data.image import WHITE, ImageEncoder
 from diglm.data.table.encoder import TableEncoder
 from diglm.data.table.fields import Field, Table, as_durations
@@ -49,8 +49,8 @@ class AbstractReader(ABC, Generic[Part]):
         """The rows of a request and their number, or `Refused`."""
 
     @abstractmethod
-    def encode(self, parts: list[Part]) -> Encoded:
-        """The rows of several requests, one after the other; ValueError or TypeError if any fails."""
+    def join(self, parts: list[Part]) -> Rows:
+        """The rows of several requests, one after the other, as the model's encoder takes them."""
 
     def given(self, content: dict[str, Json], most: int) -> Given[Part]:
         """The rows of a request with their groups."""
@@ -85,13 +85,13 @@ class TableReader(AbstractReader[Columns]):
         columns = FORMS[forms[0]](self, content[forms[0]], most, extra == "ignore")
         return columns, len(columns[0])
 
-    def encode(self, parts: list[Columns]) -> Encoded:
+    def join(self, parts: list[Columns]) -> Table:
         columns = [list(chain(*each)) for each in zip(*parts, strict=True)]
         fields = [
             Field(column.name, as_durations(values) if column.time == "timedelta" else values)
             for column, values in zip(self.encoder.columns, columns, strict=True)
         ]
-        return self.encoder.encode(Table(fields, len(columns[0]), "numpy", "|O"))
+        return Table(fields, len(columns[0]), "numpy", "|O")
 
     def _records(self, records: Json, most: int, ignore: bool) -> Columns:
         _require_list("records", records, most)
@@ -166,8 +166,8 @@ class ImageReader(AbstractReader[np.ndarray]):
         pixels = [self._image(image, f"Image {i}") for i, image in enumerate(images)]
         return np.stack(pixels), len(pixels)
 
-    def encode(self, parts: list[np.ndarray]) -> Encoded:
-        return self.encoder.encode(np.concatenate(parts))
+    def join(self, parts: list[np.ndarray]) -> np.ndarray:
+        return np.concatenate(parts)
 
     def _image(self, image: Json, name: str) -> np.ndarray:
         height, width, channels = self.encoder.size
@@ -229,12 +229,12 @@ READERS: Registry = Registry("kind of data", {"table": TableReader, "image": Ima
 def encode_each(
     reader: AbstractReader, predictor: Predictor, parts: list[Given]
 ) -> list[Encoded | Exception]:
-    """Rows of every request encoded alone: who sent what cannot be read hears of it, nobody else."""
+    """Rows of every request encoded alone, so that an error is that of their sender."""
     found: list[Encoded | Exception] = []
     for part in parts:
         try:
-            predictor.codes(_column(part.groups), part.n_rows)
-            found.append(reader.encode([part.content]))
+            predictor.codes(group_column(part.groups), part.n_rows)
+            found.append(predictor.encode(reader.join([part.content])))
         except (ValueError, TypeError) as error:
             found.append(Refused(422, str(error)))
     return found
@@ -247,12 +247,13 @@ def codes_of(predictor: Predictor, parts: list[Given]) -> np.ndarray | None:
     every = (
         np.full(part.n_rows, -1) if codes is None else codes
         for part in parts
-        for codes in [predictor.codes(_column(part.groups), part.n_rows)]
+        for codes in [predictor.codes(group_column(part.groups), part.n_rows)]
     )
     return np.concatenate(list(every))
 
 
-def _column(groups: list[Json] | None) -> np.ndarray | None:
+def group_column(groups: list[Json] | None) -> np.ndarray | None:
+    """Groups as a column of whatever they are."""
     if groups is None:
         return None
     column = np.empty(len(groups), object)

@@ -53,10 +53,22 @@ def endpoint(function: Endpoint) -> Endpoint:
 
 
 class Service:
-    """The endpoints of a service and what they share."""
+    """The endpoints of a service and what they share.
 
-    def __init__(self, models: Models, batcher: Batcher, metrics: Metrics, limits: Limits):
-        self.models, self.batcher, self.metrics, self.limits = models, batcher, metrics, limits
+    Attributes:
+        models: that can be asked.
+        rows: the queue of questions about rows, which are answered together.
+        errands: the queue of those that are answered alone. They take longer, and have a thread of
+            their own so that nobody who only wants a prediction waits for them.
+        metrics: what is counted.
+        limits: on size, rows and time.
+    """
+
+    def __init__(
+        self, models: Models, rows: Batcher, errands: Batcher, metrics: Metrics, limits: Limits
+    ):
+        self.models, self.rows, self.errands = models, rows, errands
+        self.metrics, self.limits = metrics, limits
 
     # ------------------------------------------------------------------ rows
 
@@ -81,7 +93,7 @@ class Service:
         refuse_others(content, served.reader.fields | {"model"})
         rows = served.reader.given(content, self.limits.rows)
         work = Work(Question(rows, view), rows.n_rows, served.answer, served)
-        answers = await self.batcher.submit(work)
+        answers = await self.rows.submit(work)
         self.metrics.note_rows(served.name, answers["rejected"])
         content = {"model": served.name, "rows": rows.n_rows, "answers": answers}
         return answer(await _written(content, rows.n_rows))
@@ -98,11 +110,26 @@ class Service:
         """What would have to change for another answer."""
         return await self._alone(request, alone.change)
 
+    @endpoint
+    async def interpolate(self, request: Request) -> Response:
+        """Rows on the way from one row to another."""
+        return await self._alone(request, alone.interpolate)
+
+    @endpoint
+    async def explain(self, request: Request) -> Response:
+        """What each column adds to the strangeness and to the prediction of each row."""
+        return await self._alone(request, alone.reasons)
+
+    @endpoint
+    async def drift(self, request: Request) -> Response:
+        """Whether rows have moved away from reference rows."""
+        return await self._alone(request, alone.drift)
+
     async def _alone(self, request: Request, prepare: Callable) -> Response:
         content = await self._content(request)
         served = self._served(content)
         size, run = prepare(served, content, self.limits)
-        found = await self.batcher.submit(Work(None, size, lambda _: [run()]))
+        found = await self.errands.submit(Work(None, size, lambda _: [run()]))
         return answer(await _written({"model": served.name} | found, size))
 
     # ------------------------------------------------------------------ the service itself

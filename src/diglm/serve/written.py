@@ -1,5 +1,6 @@
-"""Answers as JSON takes them: columns of plain values, images as nested lists, null for no number."""
+"""Answers as JSON takes them: columns of plain values, images as lists, null for no number."""
 
+import dataclasses
 import datetime
 import math
 from collections.abc import Mapping
@@ -24,6 +25,11 @@ def column(values: np.ndarray) -> list[Json]:
 def columns(table: Mapping[str, np.ndarray]) -> dict[str, list[Json]]:
     """Columns of answers."""
     return {name: column(values) for name, values in table.items()}
+
+
+def fields(value: object) -> dict[str, Json]:
+    """The fields of a dataclass of numbers and names."""
+    return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}  # type: ignore
 
 
 def rows(container: Container, names: list[str]) -> dict[str, Json]:

@@ -78,7 +78,7 @@ def to_numbers(field: Field, was: str = "") -> tuple[np.ndarray, str]:
 
 
 def as_durations(values: list[Any]) -> np.ndarray | list[Any]:
-    """Seconds as durations; as they are where some value is no number, for an error that says so."""
+    """Seconds as durations; unchanged where a value is no number, for the error that says so."""
     if any(type(value) not in (int, float, type(None)) for value in values):
         return values
     seconds = np.array(values, float)

@@ -22,14 +22,15 @@ function shape(name, attributes, text) {
 
 export function number(value) {
   if (value === null || value === undefined) return "–";
-  if (typeof value !== "number") return String(value);
+  if (typeof value !== "number") return String(value).replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*/, "$1 $2");
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
   const size = Math.abs(value);
   return size >= 1e6 || size < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
 
 export function percent(share) {
-  return share > 0.995 && share < 1 ? `${(100 * share).toFixed(1)} %` : `${Math.round(100 * share)} %`;
+  if (share >= 1) return "100 %";
+  return share > 0.995 ? `${Math.min(99.9, 100 * share).toFixed(1)} %` : `${Math.round(100 * share)} %`;
 }
 
 // Bars of [name, share, text]; the longest is marked.

@@ -1,4 +1,4 @@
-// From what was drawn to the nearest image of another class, along a great circle of the latents.
+// From what was drawn to an image of another class that the model draws, through its latent space.
 
 import { ask } from "/page/api.js";
 import { element } from "/page/draw.js";
@@ -6,6 +6,7 @@ import { showPixels, toBase64 } from "/page/strokes.js";
 
 const STEPS = 16;
 const PAUSE = 110; // milliseconds a frame
+const COOL = 0.7; // below one, draws are more typical
 
 export function showMorph(model, image) {
   const section = document.getElementById("change");
@@ -22,19 +23,25 @@ export function showMorph(model, image) {
     status,
   );
   let frames = [];
+  let read;
+  let seed = 0;
   const show = (i) => {
     slider.value = i;
-    if (frames[i]) showPixels(frame, frames[i].flat(2), model.height, model.width);
+    if (!frames[i]) return;
+    showPixels(frame, frames[i].flat(2), model.height, model.width);
+    status.textContent = `Read as ${read.prediction[i]}; ${read.rejected[i] ? "refused" : "answered"}.`;
   };
   slider.addEventListener("input", () => show(Number(slider.value)));
 
   async function turn(wanted) {
-    const asked = { model: model.name, images: [toBase64(image())], target: wanted, steps: STEPS };
-    const found = await ask("/counterfactual", asked);
-    frames = found.path.images;
+    const from = toBase64(image());
+    status.textContent = "Drawing …";
+    seed += 1;
+    const drawn = await ask("/sample", { model: model.name, y: wanted, seed, temperature: COOL });
+    const way = await ask("/interpolate", { model: model.name, images: [from, toBase64(drawn.images[0].flat(2))], steps: STEPS });
+    frames = way.images;
     slider.disabled = false;
-    const verdict = found.rejected[0] ? "it would be refused" : "it would be answered";
-    status.textContent = `Read as ${found.prediction[0]}; ${verdict}.`;
+    read = (await ask("/assess", { model: model.name, images: frames.map((each) => toBase64(each.flat(2))) })).answers;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     for (let i = 0; i < frames.length; i += 1) {
       show(i);

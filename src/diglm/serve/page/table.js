@@ -46,7 +46,7 @@ function textField(column, id) {
   return {
     parts: [box],
     read: () => (box.value.trim() === "" ? null : box.value.trim()),
-    write: (value) => { box.value = value ?? ""; },
+    write: (value) => { box.value = (value ?? "").slice(0, 19); }, // to the second
   };
 }
 
