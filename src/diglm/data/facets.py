@@ -20,6 +20,7 @@ class Facet:
         step: distance between neighbouring values; 0 where they are continuous.
         low: smallest value seen.
         high: largest value seen.
+        decimals: places behind the point that write every value of a grid; None if more than nine.
         levels: what its codes stand for; empty for numbers.
         time: "datetime" or "timedelta" where its numbers are seconds.
     """
@@ -30,6 +31,7 @@ class Facet:
     step: float = 0.0
     low: float = 0.0
     high: float = 0.0
+    decimals: int | None = None
     levels: tuple[str | bool | int | float | None, ...] = ()
     time: str = ""
 
@@ -49,6 +51,11 @@ class Facet:
             unit = np.datetime64 if self.time == "datetime" else np.timedelta64
             return str(unit(int(round(value)), "s"))
         return f"{value:.4g}"
+
+    def point(self, steps: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """The value that many steps above the lowest, as people write it."""
+        values = self.low + steps * self.step
+        return values if self.decimals is None else np.round(values, self.decimals)
 
     def far(
         self, a: Float[np.ndarray, " rows"], b: Float[np.ndarray, " rows"]

@@ -1,7 +1,7 @@
 """What a classifier and a regressor share beside a density: targets, groups, counterfactuals."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +23,7 @@ from diglm.estimators.common import (
 from diglm.fitting import MemorySource
 from diglm.heads import AbstractResponse, MixedHead
 from diglm.predictor import Counterfactual, Groups, counterfactual
+from diglm.predictor.actions import Bound
 from diglm.targets.base import Column
 
 if TYPE_CHECKING:
@@ -177,16 +178,50 @@ class AbstractPredictingEstimator(AbstractHybridEstimator):
         return self._fitted.sample_joint(n, seed=seed_of(random_state))
 
     @available_if(can_be_asked)
-    def counterfactual(self, X: Rows, target: ArrayLike, *, margin: float = 1.0) -> Counterfactual:
-        """The nearest rows, in feature space, that are answered with `target`.
+    def counterfactual(
+        self,
+        X: Rows,
+        target: ArrayLike,
+        *,
+        margin: float = 1.0,
+        fixed: Sequence[str | int] = (),
+        bounds: Mapping[str | int, Bound] | None = None,
+        direction: Mapping[str | int, str] | None = None,
+        n: int = 1,
+        allow_strange: bool = False,
+        random_state: Seed = 0,
+    ) -> Counterfactual:
+        """What would have to change for rows to be answered with `target`.
+
+        Without constraints the nearest row in feature space, in closed form. Under constraints, or
+        where that row is strange, the cheapest change that a search finds. `.valid` tells where
+        there is one.
 
         Args:
             X: rows.
             target: a class or a mean, one for all or one a row.
-            margin: log-odds by which a class shall lead; where rounding to whole numbers or
-                categories undoes the change, it is doubled, up to six times.
+            margin: log-odds by which a class shall lead, if that can be had.
+            fixed: columns that cannot change; what is missing in a row never does.
+            bounds: for each column of numbers a pair (lowest, highest), None for open; for a
+                category a list of the levels that may be chosen. All stay in the data's range.
+            direction: "up" or "down" for columns that can only rise or fall.
+            n: answers for each row; each does without the column that the one before leans on most.
+            allow_strange: whether rows that the model refuses will do.
+            random_state: seed of the search.
         """
-        return counterfactual(self.predictor_, self._encode(X), target, margin=margin)
+        predictor = self._fitted
+        return counterfactual(
+            predictor,
+            predictor.cells(X, extra=self.extra),
+            target,
+            margin=margin,
+            fixed=fixed,
+            bounds=bounds,
+            direction=direction,
+            n=n,
+            allow_strange=allow_strange,
+            seed=seed_of(random_state),
+        )
 
     # ------------------------------------------------------------------ groups
 

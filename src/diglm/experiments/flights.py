@@ -24,6 +24,7 @@ from rich.console import Console
 from scipy.special import softmax
 
 from diglm import HybridRegressor, flows, heads
+from diglm.drawing import new_figure
 from diglm.experiments.flights_metrics import (
     Gaussian,
     GaussianMixture,
@@ -38,7 +39,6 @@ from diglm.experiments.flights_protocol import (
     load_split,
     require,
 )
-from diglm.drawing import new_figure
 from diglm.report.figures import shift_histogram
 from diglm.report.results import write_result
 

@@ -1,16 +1,16 @@
 r"""Betting against "nothing has moved": capital that grows only if it is wrong.
 
 A bettor starts with 1 and stakes on each p-value with odds that would be fair if it were uniform
-and independent of the past: a bet pays $b(p) \ge 0$ with $\int_0^1 b = 1$. Under that hypothesis the
-capital $E_t$ is a martingale, so that at any time, and at the time that looks worst as well,
+and independent of the past: a bet pays $b(p) \ge 0$ with $\int_0^1 b = 1$. Under that hypothesis
+the capital $E_t$ is a martingale, so that at any time, and at the time that looks worst as well,
 $$P(\sup_t E_t \ge 1/\alpha) \le \alpha$$
 (Ville's inequality): one may look after every row, and stop when one likes.
 
 The bets are $b = 1 + \epsilon g(p)$ with $\int g = 0$. With $c = 2p - 1$, $g = c$ wins when scores
 rise or fall, $g = (3c^2 - 1)/2$ when they spread or gather, and a step at either end when a few
-rows are far out. Half of the capital lies still. At row t a share of $1/(t + 1)$ of all is dealt out
-anew, which is fair too: whatever moves, and whenever, soon has all of the capital behind the bet that
-suits it, and never having moved costs no more than half of $\log t$.
+rows are far out. Half of the capital lies still. At row t a share of $1/(t + 1)$ of all is dealt
+out anew, which is fair too: whatever moves, and whenever, soon has all of the capital behind the
+bet that suits it, and never having moved costs about half of $\log t$.
 
 Reference: Vovk (2021), https://arxiv.org/abs/2102.09958; Herbster and Warmuth (1998).
 """

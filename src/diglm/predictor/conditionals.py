@@ -45,7 +45,7 @@ class Conditional:
     strangeness: Float[np.ndarray, "rows values"]
     answers: Float[np.ndarray, "rows values k"]
 
-    def expect(self, of: Float[np.ndarray, "rows values *k"]) -> Float[np.ndarray, "rows *k"]:
+    def expect(self, of: Float[np.ndarray, "rows values *k"]) -> Float[np.ndarray, " rows *k"]:
         """The expectation over the values, given the rest of each row."""
         weights = np.exp(self.log_weights)
         weights = weights.reshape(weights.shape + (1,) * (of.ndim - 2))
@@ -99,7 +99,7 @@ class Conditionals:
         share = np.linspace(0, 1, FINER + 2)[1:-1]
         finer = low[:, None] + share * (high - low)[:, None]
         if facet.step:
-            finer = facet.low + np.rint((finer - facet.low) / facet.step) * facet.step
+            finer = facet.point(np.rint((finer - facet.low) / facet.step))
         known = np.where(np.isnan(own[:, :, 0]), finer[:, :1], own[:, :, 0])
         every = np.concatenate([values[:, :, 0], finer, known], axis=1)
         every.sort(axis=1)

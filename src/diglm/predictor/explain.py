@@ -4,8 +4,8 @@ For each column j of a row, its value is compared with values $v$ drawn from
 $p(x_j \mid x_{-j})$: what the other columns lead one to expect. Of any quantity g of the row,
 $$g(x) - E_{v \sim p(x_j | x_{-j})}\, g(x_{j \to v})$$
 is what the column adds to it: nothing where the value is as expected. With $g = -\log p(x)$ this is
-the surprise of the value, $-\log p(x_j \mid x_{-j})$, less the surprise that is usual there, in nats;
-a value two deviations of its conditional away adds 1.5.
+the surprise of the value, $-\log p(x_j \mid x_{-j})$, less the surprise that is usual there, in
+nats; a value two deviations of its conditional away adds 1.5.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from diglm.predictor.frames import table_like
 from diglm.predictor.predictor import Predictor
 
 MOST_BARS = 20
+WORTH_SAYING = 0.5  # nats above which a figure says what was expected instead
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,7 @@ class Explanation:
     def table(self, row: int = 0) -> Container:
         """One row: its values, what was expected, and what each adds; the most surprising first."""
         order = self.ranking()[row]
-        texts = {
-            name: [self._text(name, row, j) for j in order] for name in ("value", "expected")
-        }
+        texts = {name: [self._text(name, row, j) for j in order] for name in ("value", "expected")}
         columns = {"column": np.array([str(self.facets[j].name) for j in order], object)}
         columns |= {name: np.array(values, object) for name, values in texts.items()}
         for name in ("surprise", "strangeness", "prediction"):
@@ -103,10 +102,10 @@ class Explanation:
         return facet.text(float(cells[0] if len(cells) == 1 else np.mean(cells)))
 
     def _label(self, row: int, j: int) -> str:
-        name, value, expected = self.facets[j].name, *(
-            self._text(part, row, j) for part in ("value", "expected")
-        )
-        return f"{name} = {value}" if value == expected else f"{name} = {value} (not {expected})"
+        name, value = self.facets[j].name, self._text("value", row, j)
+        if self.parts["surprise"][row, j] < WORTH_SAYING:
+            return f"{name} = {value}"
+        return f"{name} = {value}, not {self._text('expected', row, j)}"
 
 
 def explain(

@@ -27,8 +27,8 @@ class Monitor:
     - **Inputs**: the change of the mean of $-\log p(x)$, in nats, and bets on the ranks of
       $\log p(x)$ and of every column among those of the reference.
     - **Relation**: the change of the mean of $-\log p(y|x)$, and bets on the ranks of where y
-      stands under $p(y|x)$, which is uniform for every x if the model is right. So rows that move to
-      where y is harder to tell are not taken for a relation that has moved.
+      stands under $p(y|x)$, which is uniform for every x if the model is right. So rows that move
+      to where y is harder to tell are not taken for a relation that has moved.
 
     While nothing moves, the capital of either side reaches what is needed with probability at most
     half of `level`, *at any time* and however often one looks: ranks are exactly uniform and

@@ -6,8 +6,8 @@ number drawn once for each row. Then the rank $R_t$ of row $n + t$ among the fir
 uniform on $1, \dots, n + t$, *and the ranks are independent of each other*, because every order
 of the first rows is equally probable whatever the rank of the next one. So with uniform $U_t$
 $$p_t = \frac{R_t - 1 + U_t}{n + t}$$
-are independent and uniform on [0, 1], exactly, however few reference rows there are. Ranks among the
-reference rows alone would be uniform too, but not independent: the same finite reference would
+are independent and uniform on [0, 1], exactly, however few reference rows there are. Ranks among
+the reference rows alone would be uniform too, but not independent: the same finite reference would
 judge all of them, and in the long run any of its chance features would look like drift.
 
 The stream need not be kept. Within a gap between two neighbouring reference rows the order of new

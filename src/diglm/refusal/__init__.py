@@ -1,6 +1,16 @@
 """When not to predict: a score says how strange a row is, a rule how strange is too strange."""
 
-from diglm.refusal.curves import auroc, risk_coverage
+from diglm.refusal.curves import (
+    aupr,
+    aurc,
+    auroc,
+    excess_aurc,
+    fpr_at,
+    precision_recall,
+    risk_coverage,
+    roc,
+)
+from diglm.refusal.honesty import brier, calibration_error, crps, reliability
 from diglm.refusal.refusal import Refusal, fit_refusal
 from diglm.refusal.rules import (
     RULES,
@@ -32,9 +42,19 @@ __all__ = [
     "Refusal",
     "SmallTableWarning",
     "Threshold",
+    "aupr",
+    "aurc",
     "auroc",
+    "brier",
+    "calibration_error",
+    "crps",
+    "excess_aurc",
     "fit_refusal",
+    "fpr_at",
+    "precision_recall",
+    "reliability",
     "risk_coverage",
+    "roc",
     "rule_of",
     "score_of",
 ]

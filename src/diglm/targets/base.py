@@ -161,6 +161,18 @@ class AbstractTarget(ABC):
         """The nearest features at which the head answers as wanted; see `margin` in the target."""
 
     @abstractmethod
+    def lead(self, response: AbstractResponse, wanted: Column) -> Float[np.ndarray, " rows"]:
+        """By how much the wanted answer leads, or how far predictions lie above it."""
+
+    @abstractmethod
+    def shortfall(self, lead: Float[np.ndarray, "..."], margin: float) -> Float[np.ndarray, "..."]:
+        """How far a lead is from being as wanted; 0 where it is."""
+
+    @abstractmethod
+    def aim(self, margin: float) -> float:
+        """The least lead that is as wanted."""
+
+    @abstractmethod
     def reached(self, prediction: Column, wanted: Column) -> Bool[np.ndarray, " rows"]:
         """Whether predictions are what was wanted."""
 

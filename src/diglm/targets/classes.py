@@ -137,7 +137,7 @@ class ClassTarget(AbstractTarget):
     def places(
         self, response: AbstractResponse, y: Column, u: Float[np.ndarray, " rows"]
     ) -> Float[np.ndarray, "rows 2"]:
-        """Probability of the classes before y, and of those less probable, each with a share of y's.
+        """Probability of classes before y, and of those less probable, each with a share of y's.
 
         The first tells of classes that have become more frequent than they should be, the second
         of mistakes.
@@ -190,6 +190,19 @@ class ClassTarget(AbstractTarget):
         weight, bias = (np.asarray(part, float) for part in (head.weight, head.bias))  # type: ignore
         asked = zip(z, self.codes(wanted), margin, strict=True)
         return np.stack([nearest_leading(a, weight, bias, int(c), float(m)) for a, c, m in asked])
+
+    def lead(self, response: AbstractResponse, wanted: Column) -> Float[np.ndarray, " rows"]:
+        """Log-odds by which the wanted class leads the best of the others."""
+        logits, codes = self.logits(response), self.codes(wanted)
+        rows, others = np.arange(len(codes)), logits.copy()
+        others[rows, codes] = -np.inf
+        return logits[rows, codes] - np.max(others, axis=1)
+
+    def shortfall(self, lead: Float[np.ndarray, "..."], margin: float) -> Float[np.ndarray, "..."]:
+        return np.maximum(margin - lead, 0.0)
+
+    def aim(self, margin: float) -> float:
+        return 1.02 * margin + 1e-3  # a little beyond: rows are rounded to what a float holds
 
     def reached(self, prediction: Column, wanted: Column) -> Bool[np.ndarray, " rows"]:
         return prediction == self.classes[self.codes(wanted)]

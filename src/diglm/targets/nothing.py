@@ -82,5 +82,14 @@ class NoTarget(AbstractTarget):
     ) -> Float[np.ndarray, "rows dim"]:
         raise ValueError(NOTHING)
 
+    def lead(self, response: AbstractResponse, wanted: Column) -> Float[np.ndarray, " rows"]:
+        raise ValueError(NOTHING)
+
+    def shortfall(self, lead: Float[np.ndarray, "..."], margin: float) -> Float[np.ndarray, "..."]:
+        raise ValueError(NOTHING)
+
+    def aim(self, margin: float) -> float:
+        raise ValueError(NOTHING)
+
     def reached(self, prediction: Column, wanted: Column) -> Bool[np.ndarray, " rows"]:
         raise ValueError(NOTHING)

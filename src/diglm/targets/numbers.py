@@ -230,6 +230,16 @@ class NumberTarget(AbstractTarget):
         weight, bias = (np.asarray(getattr(linear, name), float)[0] for name in ("weight", "bias"))
         return nearest_at_predictor(z, weight, z @ weight + bias, eta)
 
+    def lead(self, response: AbstractResponse, wanted: Column) -> Float[np.ndarray, " rows"]:
+        """How far predicted means lie above the wanted ones, in deviations of the targets."""
+        return (self.distribution(response).mean - np.asarray(wanted, float)) / self.std
+
+    def shortfall(self, lead: Float[np.ndarray, "..."], margin: float) -> Float[np.ndarray, "..."]:
+        return np.maximum(np.abs(lead) - REACHED, 0.0)
+
+    def aim(self, margin: float) -> float:
+        return 0.0
+
     def reached(self, prediction: Column, wanted: Column) -> Bool[np.ndarray, " rows"]:
         return np.abs(prediction - np.asarray(wanted, float)) <= REACHED * self.std
 

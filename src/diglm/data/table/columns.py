@@ -137,6 +137,7 @@ def facet_of(column: Column, place: int) -> Facet:
         1.0 if column.categories else column.step,
         low,
         high,
+        decimals_of(column.step, column.origin, column.low) if column.step else None,
         column.categories,
         column.time,
     )

@@ -260,7 +260,7 @@ class TableEncoder(AbstractEncoder):
 
     def decode_cells(self, cells: Float[np.ndarray, "rows columns"]) -> Any:
         cells = settle_unknown(cells, self.columns, self.n_rows)[0]
-        arrays = [decoded(c, cells[:, j], True) for j, c in enumerate(self.columns)]
+        arrays = [decoded(c, cells[:, j], False) for j, c in enumerate(self.columns)]
         return write(self.columns, arrays, self.container, self.dtype, snap=True)
 
     # ------------------------------------------------------------------ parts
