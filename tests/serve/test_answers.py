@@ -134,7 +134,10 @@ def test_counterfactuals_are_those_of_the_model(service, regressor):
         expected = regressor.counterfactual(X, 1.5)
     assert status == 200
     np.testing.assert_allclose(list(zip(*found["columns"].values())), expected.x, rtol=1e-9)
-    assert found["reached"] == expected.reached.tolist()
+    assert found["valid"] == expected.valid.tolist()
+    kept = service.post("/counterfactual", {**body, "fixed": ["1"], "direction": {"0": "up"}})[1]
+    assert kept["columns"]["1"] == [0.2, 0.0] and kept["columns"]["0"][0] >= 0.1
+    assert service.post("/counterfactual", {**body, "fixed": ["7"]})[0] == 422
     assert service.post("/counterfactual", {**body, "target": 1e9})[0] == 422
 
 

@@ -21,6 +21,7 @@ NUMBERS = (int, float)
 MOST_SEED = 2**31 - 1
 MOST_STEPS = 32
 SCALARS = (str, bool, int, float)
+CHANGE = frozenset({"model", "target", "margin", "fixed", "bounds", "direction", "allow_strange"})
 
 
 def sample(served: Served, content: dict[str, Json], limits: Limits) -> tuple[int, Errand]:
@@ -52,35 +53,46 @@ def sample(served: Served, content: dict[str, Json], limits: Limits) -> tuple[in
 
 
 def change(served: Served, content: dict[str, Json], limits: Limits) -> tuple[int, Errand]:
-    """The nearest rows that would be answered with `target`."""
-    known = served.reader.fields | {"model", "target", "margin"}
-    refuse_others(content, frozenset(known - {"groups"}))
-    predictor = served.predictor
+    """The nearest rows that would be answered with `target`, within constraints on columns."""
+    refuse_others(content, served.reader.fields - {"groups"} | CHANGE)
+    predictor, reader = served.predictor, served.reader
     require_target(predictor, "A counterfactual")
     if not predictor.model.head.inverts_mean:
         raise Refused(422, "The head of this model has no one predictor to move along.")
-    given = served.reader.given(content, limits.heavy_rows)
+    given = reader.given(content, limits.heavy_rows)
     wanted = take(content, "target", (*SCALARS, list))
     margin = take(content, "margin", NUMBERS, 1.0)
     if wanted is None:
         raise Refused(422, "A counterfactual needs a target: the answer that the rows should have.")
-    if isinstance(wanted, list) and len(wanted) not in (1, given.n_rows):
-        raise Refused(422, f"There are {given.n_rows} rows, but {len(wanted)} targets.")
     if not 0 <= margin <= 100:
         raise Refused(422, f"margin must lie between 0 and 100; got {_short(margin)}.")
+    named = {str(facet.name): facet.name for facet in predictor.encoder.facets}
+    fixed = [_called(name, named, "fixed") for name in take(content, "fixed", (list,), [])]
+    bounds, direction = (
+        {_called(name, named, field): value for name, value in given_to.items()}
+        for field in ("bounds", "direction")
+        for given_to in [take(content, field, (dict,), {})]
+    )
+    strange = take(content, "allow_strange", (bool,), False)
 
     def run() -> Answer:
-        encoded = encoded_rows(predictor, served.reader, given)
+        cells = predictor.cells(reader.join([given.content]))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MissedTargetWarning)  # `reached` says it
-            found = counterfactual(predictor, encoded, wanted, margin=float(margin))
+            warnings.simplefilter("ignore", MissedTargetWarning)  # `valid` says it
+            found = counterfactual(
+                predictor,
+                cells,
+                wanted,
+                margin=float(margin),
+                fixed=fixed,
+                bounds=bounds,
+                direction=direction,
+                allow_strange=strange,
+            )
+        parts = ("prediction", "log_px", "rejected", "reached", "valid", "cost", "distance")
         return {
             **written.rows(found.x, served.column_names),
-            "prediction": written.column(found.prediction),
-            "log_px": written.column(found.log_px),
-            "rejected": written.column(found.rejected),
-            "reached": written.column(found.reached),
-            "distance": written.column(found.distance.astype(float)),
+            **{name: written.column(np.asarray(getattr(found, name))) for name in parts},
         }
 
     return given.n_rows, guarded(run)
@@ -169,6 +181,13 @@ def guarded(run: Errand) -> Errand:
             raise Refused(422, str(error)) from None
 
     return guarded_run
+
+
+def _called(name: Json, named: dict[str, str | int], field: str) -> str | int:
+    """The column that a constraint speaks of, as the model calls it."""
+    if not isinstance(name, str) or name not in named:
+        raise Refused(422, f"{field} names {name!r:.80}, which is no column.")
+    return named[name]
 
 
 def _short(number: float) -> str:

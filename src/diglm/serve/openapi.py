@@ -98,6 +98,10 @@ SAMPLE: Schema = _object(
 CHANGE = {
     "target": WANTED,
     "margin": {"type": "number", "minimum": 0, "maximum": 100},
+    "fixed": {"type": "array", "items": {"type": "string"}},
+    "bounds": {"type": "object", "additionalProperties": {"type": "array"}},
+    "direction": {"type": "object", "additionalProperties": {"enum": ["up", "down"]}},
+    "allow_strange": {"type": "boolean"},
 }
 WAY = {"steps": {"type": "integer", "minimum": 2, "maximum": 32}}
 EXPLAIN = {"groups": GROUPS, "target": {"type": ["string", "number", "boolean"]}}

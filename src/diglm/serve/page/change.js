@@ -9,6 +9,7 @@ export function showChange(model, row, take) {
   if (!model.counterfactual) return { update: async () => {} };
   const controls = CONTROLS[model.target.type](model);
   const result = element("div", { ariaLive: "polite" });
+  const fixed = new Set();
   section.replaceChildren(
     element("h2", { id: "change-title" }, "What would have to change?"),
     element("p", { class: "note" }, "The nearest row, for the model, that would be answered as you ask."),
@@ -17,15 +18,20 @@ export function showChange(model, row, take) {
   );
 
   const update = newest(async (values, isNewest) => {
-    const body = { model: model.name, rows: [values], ...controls.read() };
+    const body = { model: model.name, rows: [values], fixed: [...fixed], ...controls.read() };
     try {
       const found = await ask("/counterfactual", body);
-      if (isNewest()) showFound(model, values, found, result, take);
+      if (isNewest()) showFound(model, values, found, result, take, fixed);
     } catch (error) {
       result.replaceChildren(element("p", { class: "note" }, error.message));
     }
   });
   for (const part of controls.parts) part.addEventListener("input", () => update(row()));
+  result.addEventListener("change", ({ target: { name, checked } }) => {
+    if (checked) fixed.add(name);
+    else fixed.delete(name);
+    update(row());
+  });
   return {
     update: (values, predicted) => {
       controls.start(predicted.prediction[0]);
@@ -67,26 +73,27 @@ function numberControls(model) {
 
 const CONTROLS = { classes: classControls, numbers: numberControls };
 
-function showFound(model, values, found, result, take) {
+function showFound(model, values, found, result, take, fixed) {
   const changed = model.columns.map(({ name }) => found.columns[name][0]);
   const spread = model.columns.map(({ low, high }) => (typeof low === "number" ? (high - low) / 200 : 0));
   const lines = model.columns.map(({ name }, i) => {
     const numeric = typeof changed[i] === "number" && typeof values[i] === "number";
     const moved = numeric ? Math.abs(changed[i] - values[i]) > spread[i] : changed[i] !== values[i];
-    return [moved, element("tr", { class: moved ? "changed" : "" }, element("th", { scope: "row" }, name), element("td", {}, number(values[i])), element("td", {}, moved ? `→ ${number(changed[i])}` : "stays"))];
+    const keep = element("input", { type: "checkbox", name, checked: fixed.has(name), ariaLabel: `Keep ${name}` });
+    return element("tr", { class: moved ? "changed" : "" }, element("th", { scope: "row" }, name), element("td", {}, number(values[i])), element("td", {}, moved ? `→ ${number(changed[i])}` : "stays"), element("td", {}, keep));
   });
-  lines.sort((a, b) => b[0] - a[0]);
-  const reached = found.reached[0];
-  const refused = found.rejected[0];
-  const verdict = refused
-    ? "✕ The changed row would itself be refused: this is no honest advice."
-    : reached ? `✓ It would be answered with ${number(found.prediction[0])}.` : `✕ Not reached: it would be answered with ${number(found.prediction[0])}.`;
+  const valid = found.valid[0];
+  const verdict = valid
+    ? `✓ It would be answered with ${number(found.prediction[0])}.`
+    : "✕ No familiar row with that answer was found; the nearest miss is below.";
+  const focused = document.activeElement?.name;
   const button = element("button", { type: "button" }, "Take these values");
   button.addEventListener("click", () => take(changed));
-  const head = element("thead", {}, element("tr", {}, ...["Column", "Now", "Then"].map((text) => element("th", { scope: "col" }, text))));
+  const head = element("thead", {}, element("tr", {}, ...["Column", "Now", "Then", "Keep"].map((text) => element("th", { scope: "col" }, text))));
   result.replaceChildren(
-    element("div", { class: `verdict ${refused || !reached ? "refused" : "answered"}` }, verdict),
-    element("div", { class: "scroll" }, element("table", {}, head, element("tbody", {}, ...lines.map(([, line]) => line)))),
+    element("div", { class: `verdict ${valid ? "answered" : "refused"}` }, verdict),
+    element("div", { class: "scroll" }, element("table", {}, head, element("tbody", {}, ...lines))),
     element("div", { class: "buttons" }, button),
   );
+  if (focused) result.querySelector(`[name="${CSS.escape(focused)}"]`)?.focus();
 }
