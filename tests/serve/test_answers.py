@@ -69,7 +69,9 @@ def test_a_density_alone_is_asked_too(service, density):
     _, found = service.post("/density", {"model": "cloud", "rows": X.tolist()})
     np.testing.assert_allclose(found["answers"]["log_px"], density.score_samples(X), rtol=1e-12)
     assert found["answers"]["rejected"] == [False, True]
-    status, found = service.post("/counterfactual", {"model": "cloud", "rows": [[0, 0]], "target": 1})
+    status, found = service.post(
+        "/counterfactual", {"model": "cloud", "rows": [[0, 0]], "target": 1}
+    )
     assert status == 422 and "rows alone" in found["error"]
 
 
@@ -133,7 +135,7 @@ def test_counterfactuals_are_those_of_the_model(service, regressor):
         warnings.simplefilter("ignore")
         expected = regressor.counterfactual(X, 1.5)
     assert status == 200
-    np.testing.assert_allclose(list(zip(*found["columns"].values())), expected.x, rtol=1e-9)
+    np.testing.assert_allclose(np.transpose(list(found["columns"].values())), expected.x, rtol=1e-9)
     assert found["valid"] == expected.valid.tolist()
     kept = service.post("/counterfactual", {**body, "fixed": ["1"], "direction": {"0": "up"}})[1]
     assert kept["columns"]["1"] == [0.2, 0.0] and kept["columns"]["0"][0] >= 0.1

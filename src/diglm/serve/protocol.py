@@ -43,19 +43,16 @@ class PunctualProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._start_clock()
 
-    def on_url(self, url: bytes) -> None:
-        """Count."""
-        super().on_url(url)
-        self._count(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count."""
-        super().on_header(name, value)
-        self._count(len(name) + len(value) + 4)
+    def data_received(self, data: bytes) -> None:
+        """Count what arrives before the head is there."""
+        super().data_received(data)
+        if self._late is not None:
+            self._count(len(data))
 
     def on_headers_complete(self) -> None:
         """The head is there: what follows has its own limits."""
         self._stop_clock()
+        self._count(len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers))
         if not self.transport.is_closing():
             super().on_headers_complete()
 
