@@ -4,10 +4,10 @@
 
 Default models of four tables. Rows that were not seen are to be answered with another class, or
 with a mean one deviation of the targets higher. A third of the columns, chosen at random, is fixed;
-one more can only rise, one only fall, one has bounds about its middle half. An answer counts as valid
-if a fresh look at it says so: answered as asked, not refused, and no constraint broken. Costs are set
-beside those of the cheapest training row that is answered as asked, with the fixed columns of the
-row itself put into it, where that is valid.
+one more can only rise, one only fall, one has bounds about its middle half. An answer counts as
+valid if a fresh look at it says so: answered as asked, not refused, and no constraint broken.
+Beside it stands brute force: all training rows, moved to where they are allowed. Where one of these
+is valid and the search found nothing, the search has missed an answer.
 """
 
 import argparse
@@ -21,6 +21,8 @@ from sklearn.model_selection import train_test_split
 
 from diglm import HybridClassifier, HybridRegressor
 from diglm.data.toy import mixed_table
+from diglm.predictor.actions import Actions
+from diglm.predictor.search import Search
 from diglm.report.results import write_result
 
 
@@ -31,10 +33,7 @@ def _frame(load) -> tuple[pd.DataFrame, np.ndarray]:
 
 def _mixed() -> tuple[pd.DataFrame, np.ndarray]:
     table = mixed_table(1500, 0)
-    frame = pd.DataFrame(table.x)
-    return frame[
-        ["visits", "rating", "return", "colour"] if "colour" in frame else frame.columns
-    ], (table.label)
+    return pd.DataFrame(table.x), table.label
 
 
 TABLES = {
@@ -99,15 +98,39 @@ def judge(name: str, n_rows: int, seed: int) -> dict[str, float]:
         right = np.abs(again - wanted) <= 0.0101 * y_train.std()
     strange, within = model.rejects(found.x), kept(rows, found.x, asked)
     honest = ~found.valid | (right & ~strange & within)
+    forced, cost = brute_force(model, train, rows, wanted, asked)
+    both = found.valid & forced
     return {
         "valid": float(np.mean(found.valid)),
         "valid_or_said_to_be_impossible": float(np.mean(honest)),
         "strange_among_valid": float(np.mean(strange[found.valid])) if found.valid.any() else 0.0,
-        "median_cost": float(np.median(found.cost[found.valid])),
+        "possible_by_brute_force": float(np.mean(forced)),
+        "missed": float(np.mean(forced & ~found.valid)),
+        "cost_by_that_of_brute_force": float(np.median(found.cost[both] / cost[both])),
         "columns_changed": float(np.mean(_changed(rows, found.x)[found.valid])),
         "rows": len(rows),
         "seconds": seconds,
     }
+
+
+def brute_force(
+    model: HybridClassifier | HybridRegressor,
+    train: pd.DataFrame,
+    rows: pd.DataFrame,
+    wanted: np.ndarray,
+    asked: dict,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether a training row, moved to where it is allowed, is valid; and the least cost."""
+    predictor = model.predictor_
+    actions = Actions.of(predictor.encoder.facets, predictor.cells(rows), **asked)
+    tried, cost = predictor.cells(train[:500]), np.full(len(rows), np.inf)
+    for i in range(len(rows)):
+        own = actions.take(np.array([i]))
+        moved = own.project(tried[None])
+        judged = Search(predictor, wanted[[i]], 0.0, False).judged(own, moved)
+        paid = own.cost(moved).sum(axis=2)
+        cost[i] = np.min(np.where(judged.valid, paid, np.inf))
+    return np.isfinite(cost), cost
 
 
 def _changed(rows: pd.DataFrame, found: pd.DataFrame) -> np.ndarray:

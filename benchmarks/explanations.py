@@ -3,10 +3,10 @@
     python benchmarks/explanations.py [--rows 100] [--out results/explanations.json]
 
 Half of each table trains a default model. In each of up to `rows` others one column, chosen at
-random among those that vary, is moved beyond its conditional range: to what a random forest predicts
-from the other columns, plus or minus one and a half times the largest error of that forest on rows
-it did not see. The share of rows in which the altered column is the most surprising one is judged,
-beside that of the column with the largest distance from its mean, in standard deviations.
+random among those that vary, is moved beyond its conditional range: to what a random forest
+predicts from the other columns, plus or minus one and a half times the largest error of that forest
+on rows it did not see. The share of rows in which the altered column is the most surprising one is
+judged, beside that of the column with the largest distance from its mean, in standard deviations.
 """
 
 import argparse

@@ -137,7 +137,7 @@ class Conditionals:
             for p in zip(*parts, strict=True)
         )
         log_p = log_px if log_spacing is None else log_px + log_spacing
-        mass = logsumexp(log_p, axis=1)
+        mass = np.asarray(logsumexp(log_p, axis=1))
         shares = np.log(np.maximum(softmax(log_p, axis=1), 1e-300))
         return Conditional(values, shares, mass, log_px, strangeness, answers)
 

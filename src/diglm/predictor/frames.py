@@ -2,6 +2,8 @@
 
 import importlib
 import importlib.util
+from collections.abc import Mapping
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -14,11 +16,11 @@ def is_frame(X: object) -> bool:
     return nw.dependencies.is_into_dataframe(X)
 
 
-def table_like(X: Container, columns: dict[str, np.ndarray]) -> Container:
+def table_like(X: Container, columns: Mapping[Any, np.ndarray]) -> Container:
     """`columns` as a frame of the library of `X`; arrays get pandas, or records without it."""
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
-        table = nw.from_dict(columns, backend=frame.implementation).to_native()
+        table = nw.from_dict(dict(columns), backend=frame.implementation).to_native()
         if frame.implementation.is_pandas():
             table.index = X.index
         return table

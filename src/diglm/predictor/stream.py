@@ -84,7 +84,7 @@ class Stream:
         """Let rows arrive: their -log p, and scores whose ranks are bet on."""
         first = self.n_rows + 1
         p, below = self.ranking.update(scores)
-        evidence = logsumexp(self.capital.update(p), b=self.weights, axis=1)
+        evidence = np.asarray(logsumexp(self.capital.update(p), b=self.weights, axis=1))
         enough = np.flatnonzero(evidence >= self.needed)
         if self.since is None and len(enough):
             self.since = first + int(enough[0])
@@ -98,7 +98,7 @@ class Stream:
     def movement(self) -> Movement:
         """How far it has moved."""
         mean, variance, n = self.reference
-        evidence = float(logsumexp(self.capital.log_total, b=self.weights))
+        evidence = float(np.asarray(logsumexp(self.capital.log_total, b=self.weights)))
         t = self.n_rows
         if t == 0:
             return Movement(0.0, math.inf, 0.0, evidence, self.since, 0)

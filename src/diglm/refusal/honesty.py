@@ -36,8 +36,10 @@ def reliability(
     place = np.minimum((sure * n_bins).astype(int), n_bins - 1)
     count = np.bincount(place, minlength=n_bins)
     used = count > 0
-    sums = (np.bincount(place, values, minlength=n_bins)[used] for values in (sure, right))
-    return Reliability(*(total / count[used] for total in sums), count[used])
+    mean_sure, mean_right = (
+        np.bincount(place, values, minlength=n_bins)[used] / count[used] for values in (sure, right)
+    )
+    return Reliability(mean_sure, mean_right, count[used])
 
 
 def calibration_error(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import is_classifier
 
 from diglm.data.encoder import Rows
 from diglm.drawing import DARK, GREY, LIGHT, LINES, Axes, Figure, require_matplotlib
@@ -81,15 +80,11 @@ class RiskCoverageDisplay(AbstractDisplay):
         ax: Axes = None,
     ) -> "RiskCoverageDisplay":
         """By how sure the model is, and by how familiar the row is to it."""
-        familiar = -estimator.strangeness(X)
-        if is_classifier(estimator):
-            probabilities = estimator.predict_proba(X)
-            wrong = estimator.classes_[probabilities.argmax(axis=1)] != np.asarray(y)
-            sure = probabilities.max(axis=1)
-        else:
-            mean, std = estimator.predict(X, return_std=True)
-            wrong, sure = np.square(mean - np.asarray(y, float)), -std
-        display = cls({"sure": sure, "familiar": familiar}, wrong)
+        predictor = estimator.predictor_
+        known = predictor.known(predictor.encode(X, extra=estimator.extra))
+        loss, sure = predictor.target.losses(known.response, np.asarray(y))
+        familiar = -predictor.refusal.strangeness(known)
+        display = cls({"sure": sure, "familiar": familiar}, loss)
         display.plot(ax)
         return display
 

@@ -125,6 +125,12 @@ class AbstractTarget(ABC):
         """
 
     @abstractmethod
+    def losses(
+        self, response: AbstractResponse, y: Column
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+        """What each answer costs, and how sure it was: what risk is judged by."""
+
+    @abstractmethod
     def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows k"]:
         """What is predicted, as numbers: probabilities of classes, or means."""
 

@@ -154,6 +154,14 @@ class ClassTarget(AbstractTarget):
         ]
         return np.stack(sums, axis=1)
 
+    def losses(
+        self, response: AbstractResponse, y: Column
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+        """1 where the most probable class is wrong, and its probability."""
+        probabilities = self.answers(response)
+        wrong = np.argmax(probabilities, axis=1) != self.codes(y)
+        return wrong.astype(float), np.max(probabilities, axis=1)
+
     def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows classes"]:
         return softmax(self.logits(response), axis=1)
 

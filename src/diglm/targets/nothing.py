@@ -52,6 +52,11 @@ class NoTarget(AbstractTarget):
     ) -> Float[np.ndarray, "rows k"]:
         raise ValueError(NOTHING)
 
+    def losses(
+        self, response: AbstractResponse, y: Column
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+        raise ValueError(NOTHING)
+
     def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows 0"]:
         return np.zeros((len(response.mean), 0))
 

@@ -174,6 +174,14 @@ class NumberTarget(AbstractTarget):
         share = u if y.ndim == 1 else u[:, None]
         return (below + share * (up_to - below)).reshape(len(y), self.n_targets)
 
+    def losses(
+        self, response: AbstractResponse, y: Column
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+        """Squared errors of the means, averaged over several targets, and minus deviations."""
+        dist, n = self.distribution(response), self.n_targets
+        error = np.square(dist.mean - _numbers(y, n > 1)).reshape(-1, n).mean(axis=1)
+        return error, -dist.std.reshape(-1, n).mean(axis=1)
+
     def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows targets"]:
         mean = self.distribution(response).mean
         return mean.reshape(len(mean), self.n_targets)
