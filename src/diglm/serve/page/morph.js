@@ -6,7 +6,13 @@ import { showPixels, toBase64 } from "/page/strokes.js";
 
 const STEPS = 16;
 const PAUSE = 110; // milliseconds a frame
-const COOL = 0.7; // below one, draws are more typical
+const COOL = 0.6; // below one, draws are more typical
+const DRAWS = 8; // of which the one is taken that is read most surely
+
+function surest(answers, wanted) {
+  const sure = answers.probability.map((p, i) => (answers.prediction[i] === wanted && !answers.rejected[i] ? p : 0));
+  return sure.indexOf(Math.max(...sure));
+}
 
 export function showMorph(model, image) {
   const section = document.getElementById("change");
@@ -33,15 +39,19 @@ export function showMorph(model, image) {
   };
   slider.addEventListener("input", () => show(Number(slider.value)));
 
+  const packed = (images) => images.map((each) => toBase64(each.flat(2)));
+  const assess = async (images) => (await ask("/assess", { model: model.name, images })).answers;
+
   async function turn(wanted) {
     const from = toBase64(image());
     status.textContent = "Drawing …";
     seed += 1;
-    const drawn = await ask("/sample", { model: model.name, y: wanted, seed, temperature: COOL });
-    const way = await ask("/interpolate", { model: model.name, images: [from, toBase64(drawn.images[0].flat(2))], steps: STEPS });
+    const drawn = await ask("/sample", { model: model.name, y: wanted, n: DRAWS, seed, temperature: COOL });
+    const to = packed(drawn.images)[surest(await assess(packed(drawn.images)), wanted)];
+    const way = await ask("/interpolate", { model: model.name, images: [from, to], steps: STEPS });
+    read = await assess(packed(way.images));
     frames = way.images;
     slider.disabled = false;
-    read = (await ask("/assess", { model: model.name, images: frames.map((each) => toBase64(each.flat(2))) })).answers;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     for (let i = 0; i < frames.length; i += 1) {
       show(i);
