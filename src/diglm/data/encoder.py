@@ -132,10 +132,17 @@ class AbstractEncoder(ABC):
         return ()
 
     def cells(
-        self, X: Any, *, owner: str = "The model", extra: str = "error"
+        self, X: Any, *, owner: str = "The model", extra: str = "error", absent: str = "error"
     ) -> Float[np.ndarray, "rows cells"]:
-        """Rows as a person reads them: numbers as they are, codes of levels, NaN if missing."""
+        """Rows as a person reads them: numbers as they are, codes of levels, NaN if missing.
+
+        With `absent="draw"` parts that all rows lack are NaN too; see `lacking`.
+        """
         raise ValueError(f"{type(self).__name__} does not say what parts its rows have.")
+
+    def lacking(self, X: Any) -> Bool[np.ndarray, " cells"]:
+        """Which cells no row of `X` has, because it was not given a place for them."""
+        return np.zeros(self.n_features, bool)
 
     def encode_cells(
         self,

@@ -87,7 +87,7 @@ class ImageEncoder(AbstractEncoder):
         )
 
     def cells(
-        self, X: Any, *, owner: str = "The model", extra: str = "error"
+        self, X: Any, *, owner: str = "The model", extra: str = "error", absent: str = "error"
     ) -> Float[np.ndarray, "rows cells"]:
         return self._checked(X, owner).reshape(-1, self.dim).astype(float)
 

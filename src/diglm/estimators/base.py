@@ -18,7 +18,7 @@ from diglm.fitting.sources import AbstractSource
 from diglm.hybrid import Hybrid
 from diglm.objectives import AbstractTerm, Entropy, VirtualAdversarial, terms_of
 from diglm.parameters import Constraints, check_parameters, check_whole
-from diglm.predictor import Explanation, Monitor, Predictor, explain, save_predictor
+from diglm.predictor import Predictor, save_predictor
 from diglm.predictor.frames import table_like
 from diglm.predictor.scoring import score_file
 from diglm.recipes import AskedSizes
@@ -39,6 +39,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     random_state: Seed
     verbose: Verbose
     extra: str
+    absent: str
 
     def __sklearn_tags__(self):
         """Missing values and strings are welcome."""
@@ -187,50 +188,6 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """Conformal p-value of each row: the share of held-out rows at least as strange."""
         return self._fitted.refusal.p_value(self._known(X, groups))
 
-    def explain(
-        self, X: Rows, target: object = None, *, groups: np.ndarray | None = None
-    ) -> Explanation:
-        """What each column adds to a row's strangeness and to its prediction.
-
-        Args:
-            X: rows; each is evaluated some dozens of times for every column.
-            target: the class that is asked about, one for all or one a row; None for the one that
-                is predicted. With several targets, the position of one.
-            groups: the rows' groups, for a model that was fitted with groups.
-        """
-        return explain(self._fitted, X, target, groups=groups, extra=self.extra)
-
-    def monitor(
-        self,
-        reference: Rows,
-        y: np.ndarray | None = None,
-        *,
-        groups: np.ndarray | None = None,
-        level: float = 0.05,
-        window: int = 1_000,
-        random_state: Seed = 0,
-    ) -> Monitor:
-        """What watches a stream of rows for drift; see `Monitor.update`.
-
-        Args:
-            reference: usual rows, a thousand or so, that the model was not fitted to.
-            y: their targets, if the relation is to be watched too.
-            groups: their groups, for a model that was fitted with groups.
-            level: probability of a false alarm, ever, while nothing moves.
-            window: how many of the last rows are recent.
-            random_state: seed of the numbers that break ties.
-        """
-        return Monitor.of(
-            self._fitted,
-            reference,
-            y,
-            groups=groups,
-            level=level,
-            window=window,
-            extra=self.extra,
-            seed=seed_of(random_state),
-        )
-
     # ------------------------------------------------------------------ features and samples
 
     def transform(self, X: Rows) -> Float[np.ndarray, "rows dim"]:
@@ -308,7 +265,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return self.predictor_
 
     def _encode(self, X: Rows) -> Encoded:
-        return self._fitted.encode(X, extra=self.extra)
+        return self._fitted.encode(X, extra=self.extra, absent=self.absent)
 
     def _known(self, X: Rows, groups: np.ndarray | None = None) -> Known:
         encoded = self._encode(X)

@@ -73,6 +73,8 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         terms: what else is minimised: names of `diglm.objectives.TERMS` with weights, or terms.
         class_weight: None, "balanced", or a dictionary of weights by class, in training.
         extra: "error", or "ignore" for frames with columns that fit did not see.
+        absent: "error", or "draw" for frames without some columns of fit: answers are then averaged
+            over draws of these given the others.
         random_state: seed of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
     """
@@ -104,6 +106,7 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         terms: Terms = (),
         class_weight: ClassWeight = None,
         extra: str = "error",
+        absent: str = "error",
         random_state: Seed = None,
         verbose: Verbose = "auto",
     ):
@@ -129,6 +132,7 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         self.terms = terms
         self.class_weight = class_weight
         self.extra = extra
+        self.absent = absent
         self.random_state = random_state
         self.verbose = verbose
 

@@ -66,6 +66,7 @@ NETWORK: Constraints = {
     "score": [Like((str, AbstractScore), "the name of a score, or a score")],
     "reject": [Anything()],  # says more by itself
     "extra": [OneOf("error", "ignore")],
+    "absent": [OneOf("error", "draw")],
     "random_state": [Anything()],
     "verbose": [AUTO, OneOf(True, False)],
 }

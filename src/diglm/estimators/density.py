@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 from sklearn.base import OutlierMixin
 
 from diglm.data.encoder import Container, Rows
-from diglm.estimators.base import AbstractHybridEstimator
 from diglm.estimators.common import (
     NETWORK,
     Flow,
@@ -25,6 +24,7 @@ from diglm.estimators.common import (
     method_and_parameter,
     seed_of,
 )
+from diglm.estimators.watching import AbstractWatchingEstimator
 from diglm.fitting import MemorySource
 from diglm.parameters import Constraints, OneOf, Real
 from diglm.refusal import AbstractRule, Contamination, rule_of
@@ -36,7 +36,7 @@ else:
     ArrayLike = object
 
 
-class HybridDensity(OutlierMixin, AbstractHybridEstimator):
+class HybridDensity(OutlierMixin, AbstractWatchingEstimator):
     r"""$\log p(x) = \log p_z(f(x)) + \log|\det f'(x)|$, by maximum likelihood.
 
     Fits tables (NumPy, pandas, polars) of continuous, whole-number, categorical and missing
@@ -61,6 +61,8 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
         contamination: share of the rows of fit that are strange, as other outlier detectors have
             it; replaces `reject`. None for no such share.
         extra: "error", or "ignore" for frames with columns that fit did not see.
+        absent: "error", or "draw" for frames without some columns of fit: answers are then averaged
+            over draws of these given the others.
         random_state: seed of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
     """
@@ -86,6 +88,7 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
         reject: Reject = 0.01,
         contamination: float | None = None,
         extra: str = "error",
+        absent: str = "error",
         random_state: Seed = None,
         verbose: Verbose = "auto",
     ):
@@ -102,6 +105,7 @@ class HybridDensity(OutlierMixin, AbstractHybridEstimator):
         self.reject = reject
         self.contamination = contamination
         self.extra = extra
+        self.absent = absent
         self.random_state = random_state
         self.verbose = verbose
 

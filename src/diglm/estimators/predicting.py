@@ -11,7 +11,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diglm.data.encoder import Container, Encoded, Rows
-from diglm.estimators.base import AbstractHybridEstimator
 from diglm.estimators.common import (
     Head,
     Seed,
@@ -20,6 +19,7 @@ from diglm.estimators.common import (
     checked_weights,
     seed_of,
 )
+from diglm.estimators.watching import AbstractWatchingEstimator
 from diglm.fitting import MemorySource
 from diglm.heads import AbstractResponse, MixedHead
 from diglm.predictor import Counterfactual, Groups, counterfactual
@@ -44,7 +44,7 @@ def can_be_asked(estimator: "AbstractPredictingEstimator") -> bool:
     return True
 
 
-class AbstractPredictingEstimator(AbstractHybridEstimator):
+class AbstractPredictingEstimator(AbstractWatchingEstimator):
     """An estimator with a target."""
 
     head: Head

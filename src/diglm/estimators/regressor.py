@@ -80,6 +80,8 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
         vat_radius: length of its step, in standardised units.
         terms: what else is minimised: names of `diglm.objectives.TERMS` with weights, or terms.
         extra: "error", or "ignore" for frames with columns that fit did not see.
+        absent: "error", or "draw" for frames without some columns of fit: answers are then averaged
+            over draws of these given the others.
         random_state: seed of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
     """
@@ -110,6 +112,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
         vat_radius: float = 1.0,
         terms: Terms = (),
         extra: str = "error",
+        absent: str = "error",
         random_state: Seed = None,
         verbose: Verbose = "auto",
     ):
@@ -134,6 +137,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
         self.vat_radius = vat_radius
         self.terms = terms
         self.extra = extra
+        self.absent = absent
         self.random_state = random_state
         self.verbose = verbose
 

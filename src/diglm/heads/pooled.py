@@ -96,6 +96,17 @@ def replace_rows(
     return jax.tree.map(put, responses, others)
 
 
+def widened(responses: AbstractResponse, n_parts: int) -> AbstractResponse:
+    """Averages of as many parts; those that are added have no share."""
+    if not isinstance(responses, Pooled) or len(responses.log_shares) == n_parts:
+        return responses
+    more = n_parts - len(responses.log_shares)
+    parts = jax.tree.map(lambda a: np.concatenate([a, a[np.zeros(more, int)]]), responses.parts)
+    none = np.full((more, *responses.log_shares.shape[1:]), -np.inf)
+    shares = np.concatenate([responses.log_shares, none.astype(responses.log_shares.dtype)])
+    return Pooled(parts, shares)  # type: ignore[arg-type]
+
+
 def _single(responses: AbstractResponse, n_parts: int) -> Pooled:
     parts = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * n_parts), responses)
     n_rows = len(jax.tree.leaves(responses)[0])

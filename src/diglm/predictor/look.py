@@ -20,12 +20,13 @@ from scipy.special import logsumexp
 from diglm.completion import fixed_offsets
 from diglm.data.encoder import AbstractEncoder, Encoded
 from diglm.heads import AbstractResponse, Features, pool
-from diglm.heads.pooled import replace_rows, take_rows
+from diglm.heads.pooled import replace_rows, take_rows, widened
 from diglm.hybrid import Hybrid
 from diglm.predictor import evaluate
 from diglm.predictor.evaluate import Look
 
-GAP_DRAWS = 32
+GAP_DRAWS = 32  # of what may be missing, from a proposal that was trained with the model
+LOST_DRAWS = 128  # of what may not, from the normal of the encoded rows, which fits less well
 PIECE = 2_048  # rows with gaps that are drawn at a time
 BLOCK = 256  # of which they come in multiples
 Part = Callable[..., Look]
@@ -72,9 +73,11 @@ class Viewer:
         """The part of a look that is asked for; log p(x) is in the user's units."""
         values = encoded.values
         gaps = rows_with_gaps(values)
-        seen = self._at_centres(at_centres(self.encoder, values), codes, part)
+        centres = at_centres(self.encoder, values)
+        seen = self._at_centres(centres, codes, part)
         if np.any(gaps):
-            seen = self._with_gaps(seen, values, gaps, codes)
+            lost = gaps & np.any((values != values) & (centres == centres), axis=_after(values))
+            seen = self._with_gaps(seen, values, gaps, lost, codes)
         log_px = seen.log_px
         if log_px is not None:
             log_px = np.asarray(log_px, float) + encoded.log_scale
@@ -108,23 +111,27 @@ class Viewer:
         seen: Look,
         values: np.ndarray,
         gaps: Bool[np.ndarray, " rows"],
+        lost: Bool[np.ndarray, " rows"],
         codes: np.ndarray | None,
     ) -> Look:
         """The look with the rows that have gaps answered by draws of what they lack."""
         response = seen.response
         log_px = None if seen.log_px is None else np.array(seen.log_px, float)
-        places = np.flatnonzero(gaps)
-        for start in range(0, len(places), PIECE):
-            some = places[start : start + PIECE]
-            density, drawn = self._drawn(values[some], None if codes is None else codes[some])
-            if response is not None:
-                response = replace_rows(response, drawn, some)
-            if log_px is not None:
-                log_px[some] = density
+        most = LOST_DRAWS if np.any(lost) else GAP_DRAWS
+        for rows, n_draws in ((gaps & ~lost, GAP_DRAWS), (lost, LOST_DRAWS)):
+            places = np.flatnonzero(rows)
+            for start in range(0, len(places), PIECE):
+                some = places[start : start + PIECE]
+                own = None if codes is None else codes[some]
+                density, drawn = self._drawn(values[some], own, n_draws)
+                if response is not None:
+                    response = replace_rows(response, widened(drawn, most), some)
+                if log_px is not None:
+                    log_px[some] = density
         return seen._replace(log_px=log_px, response=response)
 
     def _drawn(
-        self, values: np.ndarray, codes: np.ndarray | None
+        self, values: np.ndarray, codes: np.ndarray | None, n_draws: int
     ) -> tuple[np.ndarray, AbstractResponse]:
         """log p(x) of rows with gaps, and their responses averaged over draws."""
         n_rows = len(values)
@@ -132,7 +139,7 @@ class Viewer:
         values = _in_blocks(values)
         codes = None if codes is None else _in_blocks(codes)
         log_weights, responses = [], []
-        for u in fixed_offsets(_shape(self.encoder), GAP_DRAWS):
+        for u in fixed_offsets(_shape(self.encoder), n_draws):
             us = np.broadcast_to(u, values.shape)
             filled, log_q = self.encoder.complete(values, us)
             beside = np.concatenate([filled, us], axis=-1)
@@ -149,7 +156,7 @@ class Viewer:
         stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *responses)
         shares = jnp.asarray(weights - total, jnp.result_type(float))
         first = np.arange(n_rows)
-        return (total - np.log(GAP_DRAWS))[:n_rows], take_rows(pool(stacked, shares), first)
+        return (total - np.log(n_draws))[:n_rows], take_rows(pool(stacked, shares), first)
 
 
 def at_centres(encoder: AbstractEncoder, values: np.ndarray) -> np.ndarray:
@@ -163,7 +170,12 @@ def rows_with_gaps(values: np.ndarray) -> Bool[np.ndarray, " rows"]:
     """Which rows lack a value."""
     if values.dtype.kind != "f":
         return np.zeros(len(values), bool)
-    return np.asarray(np.isnan(values).any(axis=tuple(range(1, values.ndim))))
+    return np.asarray(np.isnan(values).any(axis=_after(values)))
+
+
+def _after(values: np.ndarray) -> tuple[int, ...]:
+    """All axes but that of the rows."""
+    return tuple(range(1, values.ndim))
 
 
 def _in_blocks(rows: np.ndarray) -> np.ndarray:

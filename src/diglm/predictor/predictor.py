@@ -50,9 +50,13 @@ class Predictor:
         """What looks at encoded rows."""
         return Viewer(self.encoder, self.model, self.groups)
 
-    def encode(self, X: Rows, *, extra: str = "error") -> Encoded:
-        """Rows as the model takes them."""
-        return self.encoder.encode(X, owner=self.owner, extra=extra)
+    def encode(self, X: Rows, *, extra: str = "error", absent: str = "error") -> Encoded:
+        """Rows as the model takes them; `absent="draw"` lets columns be lacking."""
+        gone = self.encoder.lacking(X) if absent != "error" else None
+        if gone is None or not np.any(gone):
+            return self.encoder.encode(X, owner=self.owner, extra=extra)
+        cells = self.encoder.cells(X, owner=self.owner, extra=extra, absent=absent)
+        return self.encoder.encode_cells(cells, gone)
 
     def cells(self, X: Rows, *, extra: str = "error") -> Float[np.ndarray, "rows cells"]:
         """Rows as a person reads them, cell by cell."""

@@ -1,11 +1,12 @@
 """Are probabilities what they say? Reliability, proper scores, and where targets stand."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
 
+@runtime_checkable
 class Quantiles(Protocol):
     """A distribution of each row, known by its quantiles, such as `predict_dist` gives."""
 

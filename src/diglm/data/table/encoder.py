@@ -11,13 +11,13 @@ from diglm.data.encoder import AbstractEncoder, Encoded
 from diglm.data.facets import Facet
 from diglm.data.table.columns import Column, facet_of, places_of
 from diglm.data.table.fitting import fit_columns, refuse_infinite
-from diglm.data.table.matching import read_as, read_cells, settle_unknown
+from diglm.data.table.matching import lacking, read_as, read_cells, settle_unknown
 from diglm.data.table.normal import MOST_ROWS, Normal
 from diglm.data.table.patterns import Patterns
 from diglm.data.table.read import opened, read
 from diglm.data.table.remarks import remarks_on
 from diglm.data.table.stored import Parts, from_content, to_content
-from diglm.data.table.units import boxed, decoded, restore, standardise, unboxed
+from diglm.data.table.units import boxed, decoded, lost_cells, restore, standardise, unboxed
 from diglm.data.table.write import write
 
 
@@ -97,8 +97,9 @@ class TableEncoder(AbstractEncoder):
             weights: Nonnegative row weights. Weight 0 is as if the row were absent, and a whole
                 number as if it were repeated, but that rates of what is unseen count rows.
         """
-        found = fit_columns(read(opened(X)), y, weights)
-        columns, indicators, axes, patterns, table, weights = found
+        columns, indicators, axes, patterns, table, weights = fit_columns(
+            read(opened(X)), y, weights
+        )
         begun = cls(
             columns,
             indicators,
@@ -194,12 +195,9 @@ class TableEncoder(AbstractEncoder):
 
         A cell is lost where it is NaN and no indicator says missing.
         """
-        lost = np.isnan(values)
-        if lost.any():
-            part = self._flagged
-            units = self._location[part], self._scale[part]
-            flags = restore(values[:, part].astype(np.float64), *units)
-            lost[:, self._sources] &= flags < 0.5
+        part = self._flagged
+        units = self._location[part], self._scale[part]
+        lost = lost_cells(values, values[:, part], *units, self._sources)
         drawn, log_q = self.normal.draw(values, lost, u)
         # The noise that will fill cells is taken off: what was drawn is the place in the cell.
         return drawn - np.where(lost, self.widths * (u - 0.5), 0.0).astype(drawn.dtype), log_q
@@ -218,11 +216,14 @@ class TableEncoder(AbstractEncoder):
         return tuple(facet_of(column, j) for j, column in enumerate(self.columns))
 
     def cells(
-        self, X: Any, *, owner: str = "The model", extra: str = "error"
+        self, X: Any, *, owner: str = "The model", extra: str = "error", absent: str = "error"
     ) -> Float[np.ndarray, "rows columns"]:
         """Numbers and codes; a code is negative where fit did not see the level."""
-        names, d = self.feature_names, len(self.columns)
-        return read_cells(read_as(X, names, d, owner=owner, extra=extra), self.columns)
+        shape, options = (self.feature_names, len(self.columns)), (owner, extra, absent)
+        return read_cells(read_as(X, *shape, *options), self.columns)
+
+    def lacking(self, X: Any) -> Bool[np.ndarray, " columns"]:
+        return lacking(X, self.feature_names, len(self.columns))
 
     def encode_cells(
         self,
@@ -230,8 +231,7 @@ class TableEncoder(AbstractEncoder):
         absent: Bool[np.ndarray, " columns"] | None = None,
     ) -> Encoded:
         """Standardise cells. What is absent is NaN and no more: nothing is concluded from it."""
-        if absent is not None:
-            cells = np.where(absent, np.nan, cells)
+        cells = cells if absent is None else np.where(absent, np.nan, cells)
         raw, unknown, log_scale = settle_unknown(cells, self.columns, self.n_rows)
         refuse_infinite([c.name for c in self.columns], raw)
         n, d = raw.shape
@@ -253,9 +253,8 @@ class TableEncoder(AbstractEncoder):
                 log_scale += strange @ np.log([column.unseen_rate for column in self.columns])
                 known = self.patterns.contain(missing & ~strange)  # the rest is charged already
         log_scale += np.where(known, 0.0, np.log(self.patterns.rate))
-        flags = (missing[:, self._sources] & seen[:, None]).astype(np.float64)
-        flagged = self._flagged
-        values[:, flagged] = (flags - self._location[flagged]) / self._scale[flagged]
+        flags, place = missing[:, self._sources] & seen[:, None], self._flagged
+        values[:, place] = (flags - self._location[place]) / self._scale[place]
         return Encoded(values, log_scale, unseen)
 
     def decode_cells(self, cells: Float[np.ndarray, "rows columns"]) -> Any:

@@ -8,15 +8,20 @@ from jaxtyping import Bool, Float
 
 from diglm.data.table.categories import UNKNOWN_MISSING, coded_values, codes_of
 from diglm.data.table.columns import Column, describe
-from diglm.data.table.fields import Table, to_numbers, to_values
+from diglm.data.table.fields import Field, Table, to_numbers, to_values
 from diglm.data.table.patterns import good_turing
 from diglm.data.table.read import names_of, opened, read
 
-EXTRA = ("error", "ignore")
+EXTRA, ABSENT = ("error", "ignore"), ("error", "draw")
 
 
 def read_as(
-    X: Any, expected: list[str] | None, n_columns: int, *, owner: str, extra: str = "error"
+    X: Any,
+    expected: list[str] | None,
+    n_columns: int,
+    owner: str,
+    extra: str = "error",
+    absent: str = "error",
 ) -> Table:
     """The table's columns in the order of fit: by name if both have names, else by place.
 
@@ -26,9 +31,11 @@ def read_as(
         n_columns: How many columns there were.
         owner: Who expects them, for messages.
         extra: "ignore" passes over columns of a frame that were not there in fit.
+        absent: "draw" leaves columns that a frame lacks empty; one at least must be there.
     """
-    if extra not in EXTRA:
-        raise ValueError(f"extra must be one of {EXTRA}; got {extra!r}.")
+    for name, value, allowed in (("extra", extra, EXTRA), ("absent", absent, ABSENT)):
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}; got {value!r}.")
     if isinstance(X, Table):
         return X
     source = opened(X)
@@ -48,14 +55,27 @@ def read_as(
             )
         return read(source)
     place = {name: j for j, name in enumerate(names)}
-    absent = [name for name in expected if name not in place]
+    gone = [name for name in expected if name not in place]
     others = sorted(str(name) for name in place.keys() - set(expected))
-    problems = [f"lacks columns {absent}"] * bool(absent)
+    lacking = bool(gone) and (absent == "error" or len(gone) == len(expected))
+    problems = [f"lacks columns {gone}"] * lacking
     if others and extra == "error":
         problems.append(f"has columns {others} that were not there in fit")
     if problems:
         raise ValueError(f"X {' and '.join(problems)}; {owner} expects {expected}.")
-    return read(source, [place[name] for name in expected])
+    table = read(source, [place[name] for name in expected if name in place])
+    there = {field.name: field for field in table.fields}
+    empty = np.full(table.n_rows, np.nan)
+    fields = [there.get(name, Field(name, empty)) for name in expected]
+    return table._replace(fields=fields)
+
+
+def lacking(X: Any, expected: list[str] | None, n_columns: int) -> Bool[np.ndarray, " columns"]:
+    """Which columns of fit a frame does not have at all; an array has them all."""
+    names = names_of(opened(X))
+    if expected is None or not all(isinstance(name, str) for name in names):
+        return np.zeros(n_columns, bool)
+    return ~np.isin(expected, names)
 
 
 def read_cells(table: Table, columns: tuple[Column, ...]) -> Float[np.ndarray, "rows columns"]:

@@ -1,7 +1,7 @@
 """The affine code of columns: to encoded units, and back to the user's terms."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from diglm.data.table.columns import Column
 from diglm.data.table.times import as_text
@@ -77,6 +77,20 @@ def unboxed(
     cell = np.clip(np.rint(cell), 0, last // column.depth)
     code = cell * column.depth + np.clip(np.rint(place), 0, column.depth - 1)
     return np.where(np.isnan(code), column.frequent, np.minimum(code, last))
+
+
+def lost_cells(
+    values: Float[np.ndarray, "rows dim"],
+    flags: Float[np.ndarray, "rows indicators"],
+    location: Float[np.ndarray, " indicators"],
+    scale: Float[np.ndarray, " indicators"],
+    sources: Int[np.ndarray, " indicators"],
+) -> Bool[np.ndarray, "rows dim"]:
+    """Cells that are NaN without an indicator, of the column at its source, that says missing."""
+    lost = np.isnan(values)
+    if lost.any():
+        lost[:, sources] &= restore(flags.astype(np.float64), location, scale) < 0.5
+    return lost
 
 
 def _shrink(location: np.ndarray, scale: np.ndarray) -> np.ndarray:
