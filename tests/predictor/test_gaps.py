@@ -79,3 +79,32 @@ def test_groups_are_known_by_name():
         groups.codes(np.array(["a"]), 2)
     design = groups.design(np.array([[5.0, 2.0], [5.0, np.nan]]))
     assert design.tolist() == [[1.0, 2.0], [1.0, 0.0]]
+
+
+def test_absent_columns_are_drawn_given_the_others():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=900)
+    b, k = 0.9 * a + 0.4 * rng.normal(size=900), rng.choice(["u", "v"], 900)
+    frame = pd.DataFrame({"a": a, "b": b, "k": k})
+    y = 2 * b + (k == "u") + 0.2 * rng.normal(size=900)
+    tiny = TINY | {"n_epochs": 5}
+    model = HybridRegressor("linear", head="gaussian", absent="draw", **tiny)
+    model.fit(frame[:500], y[:500])
+    rest, told = frame[500:], y[500:]
+    whole = model.predict_dist(rest)
+    without = model.predict_dist(rest[["a", "k"]])
+    # y = 1.8 a + ... + 2 * 0.4 e: the width grows by just what b would have told.
+    assert np.median(without.std) == pytest.approx(np.hypot(0.2, 0.8), rel=0.25)
+    assert np.median(whole.std) == pytest.approx(0.2, rel=0.3)
+    for gone in (["b"], ["k"], ["a", "k"], ["b", "k"]):
+        low, high = model.predict_dist(rest.drop(columns=gone)).interval(0.9)
+        assert np.mean((told >= low) & (told <= high)) == pytest.approx(0.9, abs=0.05)
+        assert np.mean(model.rejects(rest.drop(columns=gone))) < 0.2  # asking less is not strange
+    some = model.predict(rest[["k", "a"]][:7])
+    assert np.array_equal(some, without.mean[:7])  # neither order nor company matters
+    with pytest.raises(ValueError, match="lacks columns"):
+        model.predict(pd.DataFrame({"other": [1.0]}))
+    with pytest.raises(ValueError, match=r"lacks columns \['b'\]"):
+        model.set_params(absent="error").predict(rest[["a", "k"]])
+    with pytest.raises(ValueError, match="absent must be"):
+        HybridDensity("linear", absent="guess").fit(frame)

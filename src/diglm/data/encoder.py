@@ -171,6 +171,10 @@ class AbstractEncoder(ABC):
         """
         return values, np.zeros(len(values))
 
+    def centred(self, values: Float[np.ndarray, "rows ..."]) -> Float[np.ndarray, "rows ..."]:
+        """Values at the centres of the cells that they lie in."""
+        return values
+
     def slopes(self, wanted: Any) -> list[int]:
         """Places, in an encoded row, of the columns that are given slopes of their own."""
         raise ValueError(

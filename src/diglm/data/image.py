@@ -77,10 +77,10 @@ class ImageEncoder(AbstractEncoder):
             Facet(
                 f"rows {up[0]}-{up[-1]}, columns {across[0]}-{across[-1]}",
                 tuple(places[np.ix_(up, across)].ravel().tolist()),
-                1.0 if self.floats else WHITE,
+                1.0 if self.floats else float(WHITE),
                 1 / WHITE if self.floats else 1.0,
                 0.0,
-                1.0 if self.floats else WHITE,
+                1.0 if self.floats else float(WHITE),
             )
             for up in ups
             for across in acrosses

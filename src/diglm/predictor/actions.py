@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from diglm.data.facets import Facet
 
 DIRECTIONS = ("up", "down")
-Bound = tuple[object, object] | Sequence[object]
+Bound = object  # a pair of ends, or a list of levels; what else it is, an error says
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,9 @@ def _allowed(facet: Facet, bound: Bound) -> Float[np.ndarray, " allowed"]:
     """Codes of the levels that may be chosen."""
     if isinstance(bound, str) or not hasattr(bound, "__iter__"):
         raise ValueError(f"bounds of {facet.name!r} are a list of its levels; got {bound!r}.")
-    unknown = [level for level in bound if level not in facet.levels]
-    if unknown or not len(list(bound)):
+    asked = list(bound)  # type: ignore[call-overload]
+    if not asked or any(level not in facet.levels for level in asked):
         raise ValueError(
             f"bounds of {facet.name!r} are some of its levels {list(facet.levels)}; got {bound!r}."
         )
-    return np.array([facet.levels.index(level) for level in bound], float)  # type: ignore
+    return np.array([facet.levels.index(level) for level in asked], float)

@@ -38,7 +38,7 @@ class Conditional:
         answers: what is predicted; (rows, values, k).
     """
 
-    cells: Float[np.ndarray, "rows values cells"]
+    cells: Float[np.ndarray, "rows values part"]
     log_weights: Float[np.ndarray, "rows values"]
     log_mass: Float[np.ndarray, " rows"]
     log_px: Float[np.ndarray, "rows values"]
@@ -52,7 +52,7 @@ class Conditional:
         return np.sum(np.where(weights > 0, weights * of, 0.0), axis=1)
 
     @property
-    def best(self) -> Float[np.ndarray, "rows cells"]:
+    def best(self) -> Float[np.ndarray, "rows part"]:
         """The most probable of the values in each row."""
         best = np.argmax(self.log_px, axis=1)[:, None, None]
         return np.take_along_axis(self.cells, best, axis=1)[:, 0]
@@ -120,7 +120,7 @@ class Conditionals:
         self,
         cells: Float[np.ndarray, "rows cells"],
         facet: Facet,
-        values: Float[np.ndarray, "rows values cells"],
+        values: Float[np.ndarray, "rows values part"],
         log_spacing: Float[np.ndarray, "rows values"] | None,
         codes: np.ndarray | None,
     ) -> Conditional:

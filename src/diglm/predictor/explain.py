@@ -54,7 +54,7 @@ class Explanation:
 
     def table(self, row: int = 0) -> Container:
         """One row: its values, what was expected, and what each adds; the most surprising first."""
-        order = self.ranking()[row]
+        order = self.ranking()[row].tolist()
         texts = {name: [self._text(name, row, j) for j in order] for name in ("value", "expected")}
         columns = {"column": np.array([str(self.facets[j].name) for j in order], object)}
         columns |= {name: np.array(values, object) for name, values in texts.items()}
@@ -68,7 +68,7 @@ class Explanation:
         shown = [name for name in ("surprise", "prediction") if name in self.parts]
         if any(len(facet.places) > 1 for facet in self.facets):
             return self._maps(row, shown)
-        order = self.ranking()[row][:MOST_BARS][::-1]
+        order = self.ranking()[row][:MOST_BARS][::-1].tolist()
         figure, axes = new_figure(1.5 + 3.2 * len(shown), 1.1 + 0.3 * len(order), len(shown))
         titles = {"surprise": "adds to strangeness, in nats", "prediction": "adds to the answer"}
         for one, name in zip(axes, shown, strict=True):

@@ -123,7 +123,7 @@ class Viewer:
             for start in range(0, len(places), PIECE):
                 some = places[start : start + PIECE]
                 own = None if codes is None else codes[some]
-                density, drawn = self._drawn(values[some], own, n_draws)
+                density, drawn = self._drawn(values[some], own, n_draws, centre=rows is lost)
                 if response is not None:
                     response = replace_rows(response, widened(drawn, most), some)
                 if log_px is not None:
@@ -131,9 +131,14 @@ class Viewer:
         return seen._replace(log_px=log_px, response=response)
 
     def _drawn(
-        self, values: np.ndarray, codes: np.ndarray | None, n_draws: int
+        self, values: np.ndarray, codes: np.ndarray | None, n_draws: int, *, centre: bool
     ) -> tuple[np.ndarray, AbstractResponse]:
-        """log p(x) of rows with gaps, and their responses averaged over draws."""
+        """log p(x) of rows with gaps, and their responses averaged over draws.
+
+        With `centre` these are responses at the centres of cells, as rows without gaps have them:
+        a level that was drawn is a level, and not a place beside it.
+        """
+        cells = self.encoder.widths > 0 if centre else np.zeros(self.encoder.shape, bool)
         n_rows = len(values)
         # Sums over whole blocks only: else the last bit of a row would hang on how many there are.
         values = _in_blocks(values)
@@ -144,12 +149,16 @@ class Viewer:
             filled, log_q = self.encoder.complete(values, us)
             beside = np.concatenate([filled, us], axis=-1)
             found = evaluate.evaluate(evaluate.look_filled, self.model, beside, np.zeros(0))
+            log_weights.append(np.asarray(found.log_px, float) - log_q)
+            if np.any(cells):
+                filled = self.encoder.centred(np.asarray(filled, float))
+                beside = np.concatenate([filled, np.where(cells, 0.5, us)], axis=-1)
+                found = evaluate.evaluate(evaluate.look_filled, self.model, beside, np.zeros(0))
             response = found.response
             if self.groups is not None:
                 own = np.full(len(values), -1) if codes is None else codes
                 rows = self.groups.features(np.asarray(found.z), filled, own)
                 response = _as_numpy(self.model.head.of_groups(rows))
-            log_weights.append(np.asarray(found.log_px, float) - log_q)
             responses.append(response)
         weights = np.stack(log_weights)
         total = logsumexp(weights, axis=0)

@@ -1,6 +1,14 @@
 """Results as files, figures and self-contained pages. Figures need the extra `diglm[plot]`."""
 
 from diglm.drawing import new_figure, require_matplotlib
+from diglm.report.displays import (
+    AbstractDisplay,
+    DensityDisplay,
+    PITDisplay,
+    ReliabilityDisplay,
+    RiskCoverageDisplay,
+    StrangerDisplay,
+)
 from diglm.report.figures import (
     confidence_accuracy_curves,
     density_decision_picture,
@@ -12,6 +20,12 @@ from diglm.report.page import Section, embed, page, table
 from diglm.report.results import write_result
 
 __all__ = [
+    "AbstractDisplay",
+    "DensityDisplay",
+    "PITDisplay",
+    "ReliabilityDisplay",
+    "RiskCoverageDisplay",
+    "StrangerDisplay",
     "confidence_accuracy_curves",
     "Section",
     "density_decision_picture",

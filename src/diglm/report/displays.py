@@ -90,10 +90,10 @@ class RiskCoverageDisplay(AbstractDisplay):
 
     @classmethod
     def from_predictions(
-        cls, wrong: np.ndarray, confidence: np.ndarray, *, name: str = "", ax: Axes = None
+        cls, wrong: ArrayLike, confidence: ArrayLike, *, name: str = "", ax: Axes = None
     ) -> "RiskCoverageDisplay":
         """From what was right or wrong, and how sure that was."""
-        display = cls({name: np.asarray(confidence, float)}, wrong)
+        display = cls({name: np.asarray(confidence, float)}, np.asarray(wrong, float))
         display.plot(ax)
         return display
 
@@ -138,10 +138,11 @@ class ReliabilityDisplay(AbstractDisplay):
 
     @classmethod
     def from_predictions(
-        cls, right: np.ndarray, confidence: np.ndarray, *, n_bins: int = 10, ax: Axes = None
+        cls, right: ArrayLike, confidence: ArrayLike, *, n_bins: int = 10, ax: Axes = None
     ) -> "ReliabilityDisplay":
         """From what was right, and how sure that was."""
-        display = cls(np.minimum(confidence, 1.0), right, n_bins)
+        sure = np.minimum(np.asarray(confidence, float), 1.0)  # sums may round above
+        display = cls(sure, np.asarray(right, float), n_bins)
         display.plot(ax)
         return display
 

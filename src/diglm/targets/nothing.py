@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -58,7 +59,7 @@ class NoTarget(AbstractTarget):
         raise ValueError(NOTHING)
 
     def answers(self, response: AbstractResponse) -> Float[np.ndarray, "rows 0"]:
-        return np.zeros((len(response.mean), 0))
+        return np.zeros((len(jax.tree.leaves(response)[0]), 0))
 
     def asked_of(
         self, answers: Float[np.ndarray, "rows k"], target: object

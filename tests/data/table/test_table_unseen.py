@@ -68,7 +68,10 @@ def test_unknown_levels_stand_at_the_commonest_and_missing_ones_are_lost():
     frequent = encoder.encode(train()).values[3, 0]
     assert one(encoder, "new", 0.0, 0.0, 0.0).values[0, 0] == frequent
     lost = one(encoder, None, 0.0, 0.0, 0.0).values
-    assert np.isnan(lost[0, 0]) and np.isfinite(encoder.complete(lost, np.full((1, 6), 0.3))[0]).all()
+    drawn, _ = encoder.complete(lost, np.full((1, 6), 0.3))
+    assert np.isnan(lost[0, 0]) and np.isfinite(drawn).all()
+    levels = encoder.encode(train()).values[:, 0]
+    assert encoder.centred(drawn)[0, 0] in levels  # a level, and not a place beside it
 
 
 def test_the_complete_row_is_a_pattern_too():

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 
 from diglm.data.encoder import AbstractEncoder, Encoded
 from diglm.data.facets import Facet
+from diglm.data.table import units
 from diglm.data.table.columns import Column, facet_of, places_of
 from diglm.data.table.fitting import fit_columns, refuse_infinite
 from diglm.data.table.matching import lacking, read_as, read_cells, settle_unknown
@@ -17,7 +18,6 @@ from diglm.data.table.patterns import Patterns
 from diglm.data.table.read import opened, read
 from diglm.data.table.remarks import remarks_on
 from diglm.data.table.stored import Parts, from_content, to_content
-from diglm.data.table.units import boxed, decoded, lost_cells, restore, standardise, unboxed
 from diglm.data.table.write import write
 
 
@@ -156,8 +156,6 @@ class TableEncoder(AbstractEncoder):
         """Which columns are identifiers, or almost."""
         return remarks_on(self.columns, self.n_rows)
 
-    # ------------------------------------------------------------------ used
-
     def encode(self, X: Any, *, owner: str = "The model", extra: str = "error") -> Encoded:
         return self.encode_cells(self.cells(X, owner=owner, extra=extra))
 
@@ -177,12 +175,12 @@ class TableEncoder(AbstractEncoder):
             raise ValueError(f"Expected values of shape (rows, {self.dim}); got {values.shape}.")
         if like not in ("fit", "numpy"):
             raise ValueError(f'like must be "fit" or "numpy"; got {like!r}.')
-        raw = restore(values, self._location, self._scale)
+        raw = units.restore(values, self._location, self._scale)
         for j, source in enumerate(self._sources, len(self.columns)):
             raw[raw[:, j] > 0.5, source] = np.nan
         for j, second in self._deep:
-            raw[:, j] = unboxed(raw[:, j], raw[:, second], self.columns[j])
-        arrays = [decoded(c, raw[:, j], snap) for j, c in enumerate(self.columns)]
+            raw[:, j] = units.unboxed(raw[:, j], raw[:, second], self.columns[j])
+        arrays = [units.decoded(c, raw[:, j], snap) for j, c in enumerate(self.columns)]
         if like == "fit" or self.container == "numpy":
             return write(self.columns, arrays, self.container, self.dtype, snap=snap)
         plain_floats = all(array.dtype.kind == "f" for array in arrays)
@@ -196,11 +194,14 @@ class TableEncoder(AbstractEncoder):
         A cell is lost where it is NaN and no indicator says missing.
         """
         part = self._flagged
-        units = self._location[part], self._scale[part]
-        lost = lost_cells(values, values[:, part], *units, self._sources)
+        location, scale = self._location[part], self._scale[part]
+        lost = units.lost_cells(values, values[:, part], location, scale, self._sources)
         drawn, log_q = self.normal.draw(values, lost, u)
         # The noise that will fill cells is taken off: what was drawn is the place in the cell.
         return drawn - np.where(lost, self.widths * (u - 0.5), 0.0).astype(drawn.dtype), log_q
+
+    def centred(self, values: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "rows dim"]:
+        return units.to_centres(values, self._parts)
 
     def slopes(self, wanted: Any) -> list[int]:
         """Places of "all", which are all columns, or of a list of names or positions."""
@@ -208,8 +209,6 @@ class TableEncoder(AbstractEncoder):
 
     def slope_units(self, places: list[int]) -> tuple[np.ndarray, np.ndarray]:
         return self._location[places], self._scale[places]
-
-    # ------------------------------------------------------------------ cell by cell
 
     @cached_property
     def facets(self) -> tuple[Facet, ...]:
@@ -219,8 +218,8 @@ class TableEncoder(AbstractEncoder):
         self, X: Any, *, owner: str = "The model", extra: str = "error", absent: str = "error"
     ) -> Float[np.ndarray, "rows columns"]:
         """Numbers and codes; a code is negative where fit did not see the level."""
-        shape, options = (self.feature_names, len(self.columns)), (owner, extra, absent)
-        return read_cells(read_as(X, *shape, *options), self.columns)
+        table = read_as(X, self.feature_names, len(self.columns), owner, extra, absent)
+        return read_cells(table, self.columns)
 
     def lacking(self, X: Any) -> Bool[np.ndarray, " columns"]:
         return lacking(X, self.feature_names, len(self.columns))
@@ -237,9 +236,9 @@ class TableEncoder(AbstractEncoder):
         n, d = raw.shape
         values, unseen = np.empty((n, self.dim)), np.zeros((n, d + 1), bool)
         for j, second in self._deep:  # raw is not the user's own then: they are no numbers
-            raw[:, j], place = boxed(raw[:, j], self.columns[j].depth)
+            raw[:, j], place = units.boxed(raw[:, j], self.columns[j].depth)
             values[:, second] = (place - self._location[second]) / self._scale[second]
-        standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
+        units.standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
         log_scale -= self._log_scale.sum()
         missing = np.isnan(values[:, :d]) & ~(unknown if absent is None else unknown | absent)
         seen = known = self.patterns.contain(missing)
@@ -259,7 +258,7 @@ class TableEncoder(AbstractEncoder):
 
     def decode_cells(self, cells: Float[np.ndarray, "rows columns"]) -> Any:
         cells = settle_unknown(cells, self.columns, self.n_rows)[0]
-        arrays = [decoded(c, cells[:, j], False) for j, c in enumerate(self.columns)]
+        arrays = [units.decoded(c, cells[:, j], False) for j, c in enumerate(self.columns)]
         return write(self.columns, arrays, self.container, self.dtype, snap=True)
 
     # ------------------------------------------------------------------ parts

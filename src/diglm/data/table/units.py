@@ -79,6 +79,23 @@ def unboxed(
     return np.where(np.isnan(code), column.frequent, np.minimum(code, last))
 
 
+def to_centres(
+    values: Float[np.ndarray, "rows dim"], columns: tuple[Column, ...]
+) -> Float[np.ndarray, "rows dim"]:
+    """Encoded values at the centres of the cells that they lie in, within what fit saw."""
+    out = values.copy()
+    for j, column in enumerate(columns):
+        if column.step:
+            first, last = column.low, column.high
+            if column.categories:
+                first, last = 0.0, (len(column.categories) - 1) // column.depth
+            raw = out[:, j] * column.scale + column.location
+            steps = np.rint((raw - column.origin) / column.step)
+            points = np.clip(column.origin + steps * column.step, first, last)
+            out[:, j] = (points - column.location) / column.scale
+    return out
+
+
 def lost_cells(
     values: Float[np.ndarray, "rows dim"],
     flags: Float[np.ndarray, "rows indicators"],
