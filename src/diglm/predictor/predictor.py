@@ -94,7 +94,10 @@ class Predictor:
 
     def columns(self, encoded: Encoded, codes: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """One table of all answers: what is predicted, and how strange each row is."""
-        known = self.known(encoded, codes)
+        return self.columns_of(self.known(encoded, codes))
+
+    def columns_of(self, known: Known) -> dict[str, np.ndarray]:
+        """The same, of rows that were looked at already."""
         return self.target.columns(known.response) | {
             "log_px": known.log_px,
             "strangeness": self.refusal.strangeness(known),

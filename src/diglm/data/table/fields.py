@@ -77,6 +77,17 @@ def to_numbers(field: Field, was: str = "") -> tuple[np.ndarray, str]:
     return values.astype(np.float64, copy=False), ""
 
 
+def as_durations(values: list[Any]) -> np.ndarray | list[Any]:
+    """Seconds as durations; unchanged where a value is no number, for the error that says so."""
+    if any(type(value) not in (int, float, type(None)) for value in values):
+        return values
+    seconds = np.array(values, float)
+    micro = np.clip(np.nan_to_num(seconds) * 1e6, -(2.0**62), 2.0**62).astype(np.int64)
+    durations = micro.astype("timedelta64[us]")
+    durations[np.isnan(seconds)] = np.timedelta64("NaT")
+    return durations
+
+
 def to_values(field: Field) -> list[Any]:
     """A column as a list of Python values, for look-up among categories."""
     return field.values if isinstance(field.values, list) else field.values.tolist()

@@ -26,7 +26,7 @@ def read_as(
     """The table's columns in the order of fit: by name if both have names, else by place.
 
     Args:
-        X: Any supported container.
+        X: Any supported container, or a table that was read already, its columns in that order.
         expected: Names of the columns in fit; None if they had none.
         n_columns: How many columns there were.
         owner: Who expects them, for messages.
@@ -36,6 +36,8 @@ def read_as(
     for name, value, allowed in (("extra", extra, EXTRA), ("absent", absent, ABSENT)):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {allowed}; got {value!r}.")
+    if isinstance(X, Table):
+        return X
     source = opened(X)
     names = names_of(source)
     named = all(isinstance(name, str) for name in names)

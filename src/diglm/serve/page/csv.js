@@ -1,0 +1,50 @@
+// CSV as people write it: quotes, commas or semicolons or tabs, any line ends.
+
+export function parseCsv(text) {
+  const body = text.replace(/^\ufeff/, "");
+  const first = body.slice(0, body.search(/[\r\n]|$/));
+  const separator = [",", ";", "\t"].reduce((a, b) => (first.split(b).length > first.split(a).length ? b : a));
+  const lines = [];
+  let line = [];
+  let cell = "";
+  let quoted = false;
+  for (let i = 0; i < body.length; i += 1) {
+    const c = body[i];
+    if (quoted) {
+      if (c !== '"') cell += c;
+      else if (body[i + 1] === '"') { cell += c; i += 1; } else quoted = false;
+    } else if (c === '"' && cell === "") quoted = true;
+    else if (c === separator) { line.push(cell); cell = ""; } else if (c === "\n" || c === "\r") {
+      if (c === "\r" && body[i + 1] === "\n") i += 1;
+      line.push(cell);
+      lines.push(line);
+      line = [];
+      cell = "";
+    } else cell += c;
+  }
+  if (cell !== "" || line.length) lines.push([...line, cell]);
+  const [names = [], ...rows] = lines.filter((cells) => cells.some((each) => each.trim() !== ""));
+  return { names: names.map((name) => name.trim()), rows };
+}
+
+const MISSING = new Set(["", "na", "n/a", "nan", "null", "none"]);
+
+// A cell's text as the column of the model takes it.
+export function valueOf(text, column) {
+  const plain = text.trim();
+  if (column.type === "category") {
+    const found = column.categories.find((level) => String(level) === plain);
+    if (found !== undefined) return found;
+    return MISSING.has(plain.toLowerCase()) ? null : plain;
+  }
+  if (MISSING.has(plain.toLowerCase())) return null;
+  if (column.type === "date") return plain;
+  const parsed = Number(plain);
+  if (Number.isNaN(parsed)) throw new Error(`Column ${column.name} holds numbers, but the file has “${plain}”.`);
+  return parsed;
+}
+
+export function toCsv(names, rows) {
+  const quote = (value) => (/[",\n\r]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
+  return [names, ...rows].map((cells) => cells.map(quote).join(",")).join("\n");
+}
