@@ -215,6 +215,6 @@ def _stripes(side: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _ramp(side: int, rng: np.random.Generator) -> np.ndarray:
-    ends = rng.uniform(0, 255, 2)
-    image = np.broadcast_to(np.linspace(*ends, side)[:, None], (side, side))
+    first, last = rng.uniform(0, 255, 2)
+    image = np.broadcast_to(np.linspace(first, last, side)[:, None], (side, side))
     return image.T if rng.random() < 0.5 else image

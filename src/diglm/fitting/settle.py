@@ -91,7 +91,13 @@ def _refusal(prepared: Prepared, viewer: Viewer) -> Refusal:
         n_wanted = min(request.score.wants_training, len(training))
         training = training[np.linspace(0, len(training) - 1, n_wanted).astype(int)]
     seen = known(training) if len(training) else None
-    return fit_refusal(request.score, request.rule, known(split.held_out), seen)
+    held_out = known(split.held_out)
+    wrong = None
+    if request.rule.needs_answers and np.ndim(held_out.response.mean) == 2:
+        labels = prepared.target.read(prepared.rows.y[split.held_out])
+        predicted = np.argmax(np.asarray(held_out.response.mean), axis=1)
+        wrong = np.where(labels.labelled, predicted != labels.ys, np.nan)
+    return fit_refusal(request.score, request.rule, held_out, seen, wrong)
 
 
 def _with_base(prepared: Prepared, model: Hybrid) -> Hybrid:

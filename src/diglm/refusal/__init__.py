@@ -3,17 +3,10 @@
 from diglm.refusal.curves import auroc, risk_coverage
 from diglm.refusal.known import Known
 from diglm.refusal.refusal import Refusal, fit_refusal
-from diglm.refusal.rules import (
-    RULES,
-    AbstractRule,
-    Calibration,
-    Conformal,
-    Contamination,
-    Minimum,
-    Never,
-    SmallTableWarning,
-    rule_of,
-)
+from diglm.refusal.rules.base import AbstractRule, Calibration, SmallTableWarning
+from diglm.refusal.rules.registry import RULES, rule_of
+from diglm.refusal.rules.risk import Cost, RiskControl
+from diglm.refusal.rules.usual import Conformal, Contamination, Minimum, Never
 from diglm.refusal.scores.base import AbstractScore
 from diglm.refusal.scores.combined import Combined, Evidence
 from diglm.refusal.scores.density import Density, Typicality, typical_batch
@@ -30,6 +23,7 @@ __all__ = [
     "Combined",
     "Conformal",
     "Contamination",
+    "Cost",
     "Density",
     "Evidence",
     "Known",
@@ -38,6 +32,7 @@ __all__ = [
     "Never",
     "Ranks",
     "Refusal",
+    "RiskControl",
     "SmallTableWarning",
     "Threshold",
     "Typicality",

@@ -1,5 +1,6 @@
 """What one pass knows of rows: all that a score may look at."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -56,4 +57,5 @@ class Known(NamedTuple):
     @property
     def flat(self) -> Float[np.ndarray, "rows numbers"]:
         """The encoded rows as numbers in a line; NaN where a value is missing."""
-        return self.values.reshape(self.n_rows, -1).astype(np.float32)
+        numbers = math.prod(self.values.shape[1:])
+        return self.values.reshape(self.n_rows, numbers).astype(np.float32)

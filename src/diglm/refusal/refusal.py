@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from diglm.refusal.known import Known
-from diglm.refusal.rules import AbstractRule, Calibration
+from diglm.refusal.rules.base import AbstractRule, Calibration
 from diglm.refusal.scores.base import AbstractScore, require
 from diglm.refusal.threshold import Threshold
 
@@ -35,9 +35,7 @@ class Refusal:
 
     def judge(
         self, known: Known
-    ) -> tuple[
-        Float[np.ndarray, " rows"], Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]
-    ]:
+    ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
         """Strangeness, p-value and whether it is refused, of each row."""
         strangeness = self.score(known)
         p_value = self.threshold.ranks.p_value(strangeness, known.unseen)
@@ -51,7 +49,11 @@ def n_for_rule(score: AbstractScore, n_held_out: int) -> int:
 
 
 def fit_refusal(
-    score: AbstractScore, rule: AbstractRule, held_out: Known, training: Known | None
+    score: AbstractScore,
+    rule: AbstractRule,
+    held_out: Known,
+    training: Known | None,
+    wrong: Float[np.ndarray, " n"] | None = None,
 ) -> Refusal:
     """The score and the rule fitted to familiar rows, no row of the rule's seen by the score.
 
@@ -65,6 +67,7 @@ def fit_refusal(
         held_out: rows that the weights have not seen.
         training: rows of training, all of them where the rule looks at them; None where neither
             score nor rule does.
+        wrong: whether each held-out row is answered wrongly, where the rule asks.
     """
     known = held_out if training is None else training
     require(score, known)
@@ -72,6 +75,10 @@ def fit_refusal(
     if n_for_rule(score, held_out.n_rows) < held_out.n_rows:
         aside = held_out.take(np.arange(0, held_out.n_rows, 2))
         held_out = held_out.take(np.arange(1, held_out.n_rows, 2))
+        wrong = None if wrong is None else wrong[1::2]
     fitted = score.fit(known.some(score.wants_training), aside.some(MOST_ASIDE))
-    strangeness = fitted(training) if rule.needs_training(held_out.n_rows) else np.zeros(0)
-    return Refusal(fitted, rule.fit(Calibration(fitted(held_out), held_out.unseen, strangeness)))
+    strangeness = np.zeros(0)
+    if training is not None and rule.needs_training(held_out.n_rows):
+        strangeness = fitted(training)
+    seen = Calibration(fitted(held_out), held_out.unseen, strangeness, wrong)
+    return Refusal(fitted, rule.fit(seen))

@@ -72,6 +72,23 @@ class Energy(AbstractScore):
 
 
 @dataclass
+class PredictiveVariance(AbstractScore):
+    r"""$\operatorname{Var}[y \mid x]$, of numbers.
+
+    Under a Bayesian head it is $\sigma^2 + z^\top A^{-1} z$. With one noise for all rows it orders
+    them by the epistemic part alone: how little the labelled rows say about this direction of z.
+    """
+
+    def why_not(self, known: Known) -> str:
+        if np.ndim(known.response.mean) == 1 and np.any(np.asarray(known.response.variance) > 0):
+            return ""
+        return "it compares variances of numbers, and this model predicts none. Use 'entropy'."
+
+    def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
+        return np.asarray(known.response.variance, float)
+
+
+@dataclass
 class Unseen(AbstractScore):
     """How many facts of a row no training row prepared for, and how many values are missing.
 
@@ -79,7 +96,6 @@ class Unseen(AbstractScore):
     """
 
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
-        values = known.values.reshape(known.n_rows, -1)
-        missing = np.isnan(values).sum(axis=1) if values.dtype.kind == "f" else 0
+        missing = np.sum(np.isnan(known.flat), axis=1)
         squeezed = 0.5 - np.arctan(known.log_px) / np.pi
         return np.sum(known.unseen, axis=1) + missing + 0.999 * squeezed

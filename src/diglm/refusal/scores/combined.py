@@ -1,6 +1,5 @@
 """Several scores as one: their surprises added up."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -59,7 +58,7 @@ class Combined(AbstractScore):
         parts: scores, or `Evidence` of them.
     """
 
-    parts: Sequence[AbstractScore]
+    parts: list[AbstractScore] | tuple[AbstractScore, ...]
 
     wants_training: ClassVar[int] = 4_000
     constraints: ClassVar[Constraints] = {"parts": [Like((list, tuple), "a list of scores")]}
@@ -112,14 +111,16 @@ def separating_weights(
     r"""Weights, none negative and one on average, by which a sum tells strange rows apart.
 
     The minimum of the logistic loss, both kinds of rows counting alike, plus a pull
-    $\frac{1}{2 n_s} |w - 1|^2$ towards equal weights with $n_s$ the number of strange rows: a few of
-    them change little. Evidence never counts against strangeness.
+    $\frac{1}{2 n_s} |w - 1|^2$ towards equal weights with $n_s$ the number of strange rows: a few
+    of them change little. Evidence never counts against strangeness.
     """
     if len(strange) == 0 or len(familiar) == 0:
         raise ValueError("Weights need at least one strange and one familiar row.")
     both = np.concatenate([familiar, strange]) / familiar.shape[1]
     sign = np.r_[-np.ones(len(familiar)), np.ones(len(strange))]
-    share = np.r_[np.full(len(familiar), 0.5 / len(familiar)), np.full(len(strange), 0.5 / len(strange))]
+    share = np.r_[
+        np.full(len(familiar), 0.5 / len(familiar)), np.full(len(strange), 0.5 / len(strange))
+    ]
     weights, bias = np.ones(both.shape[1]), -float(np.mean(both.sum(axis=1)))
     curvature = 0.25 * (1 + np.sum(share[:, None] * both**2)) + 1 / len(strange)
     for _ in range(2_000):  # projected gradient descent: the loss is convex
@@ -129,4 +130,3 @@ def separating_weights(
         bias -= float(np.sum(pull)) / curvature
     total = np.sum(weights)
     return weights * (len(weights) / total) if total > 0 else np.ones(len(weights))
-

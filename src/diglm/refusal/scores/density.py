@@ -81,4 +81,3 @@ def typical_batch(
     drawn = rng.choice(familiar, (n_draws, len(log_px))).mean(axis=1)
     as_far = np.sum(np.abs(drawn - middle) >= np.abs(np.mean(log_px) - middle))
     return float((1 + as_far) / (1 + n_draws))
-

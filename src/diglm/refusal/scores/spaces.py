@@ -1,5 +1,6 @@
 """Spaces in which rows have neighbours: columns, latents, features, pooled pixels."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class AbstractSpace(ABC):
 class ColumnSpace(AbstractSpace):
     r"""Encoded columns $v$, and the same with margins made normal: $(v / s_v, g(v) / s_g)$.
 
-    Distances in $v$ see how far out a value is, distances in $g(v) = \Phi^{-1}(F(v))$ in a column of
+    Distances in $v$ see how far out a value is, those in $g(v) = \Phi^{-1}(F(v))$ in a column of
     heavy tails also what is between familiar ones. What is missing stands at the median.
 
     Attributes:
@@ -143,7 +144,7 @@ class PixelSpace(AbstractSpace):
         if self.stride > 1:
             images = ndimage.gaussian_filter(images, (0, soft, soft, 0))
         small = images[:, :: self.stride, :: self.stride]
-        return np.round(small).astype(np.uint8).reshape(len(images), -1)
+        return np.round(small).astype(np.uint8).reshape(len(small), math.prod(small.shape[1:]))
 
 
 SPACES: Registry[Callable[[Known], AbstractSpace]] = Registry(
