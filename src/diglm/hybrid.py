@@ -16,11 +16,19 @@ from diglm.types import Key, Scalar
 
 
 class Outputs(NamedTuple):
-    """Everything one pass yields, for one example (or stacked, for a batch)."""
+    """Everything one pass yields, for one example (or stacked, for a batch).
+
+    Attributes:
+        z: features that the head reads.
+        log_px: log p(x).
+        response: p(y|x).
+        u: latents that the base is a density of; z itself without a density of its own.
+    """
 
     z: Float[Array, "..."]
     log_px: Float[Array, "..."]
     response: AbstractResponse
+    u: Float[Array, "..."]
 
 
 class Hybrid(eqx.Module):
@@ -94,9 +102,11 @@ class Hybrid(eqx.Module):
         """
         point = x if self.completion is None else self.completion.centre(x)
         z, log_px = self.flow.forward_and_log_prob(point)
+        u = z
         if self.density is not None:
-            log_px = self.density(x).log_px
-        return Outputs(z, log_px, self.head(jnp.ravel(z)))
+            own = self.density(x)
+            u, log_px = own.z, own.log_px
+        return Outputs(z, log_px, self.head(jnp.ravel(z)), u)
 
     def log_joint(self, x: Array, y: Array) -> Scalar:
         """log p(y, x) of one labelled example."""
@@ -107,17 +117,20 @@ class Hybrid(eqx.Module):
         """What `__call__` gives, for many examples."""
         points = xs if self.completion is None else jax.vmap(self.completion.centre)(xs)
         zs, log_px = self.flow.forward_rows(points)
+        us = zs
         if self.density is not None:
-            log_px = self.density.forward_rows(xs).log_px
-        return Outputs(zs, log_px, jax.vmap(self.head)(zs.reshape(len(zs), -1)))
+            own = self.density.forward_rows(xs)
+            us, log_px = own.z, own.log_px
+        return Outputs(zs, log_px, jax.vmap(self.head)(zs.reshape(len(zs), -1)), us)
 
     def filled_rows(self, xs: Array, us: Float[Array, "..."]) -> Outputs:
         """What is known of rows filled by uniforms; log p(x) less log q of what was filled in."""
         points, log_q = self.source.fill(xs, us)
         zs, log_px = self.flow.forward_rows(points)
+        us = zs
         if self.density is not None:
-            log_px = self.density.flow.forward_rows(points)[1]
-        return Outputs(zs, log_px - log_q, jax.vmap(self.head)(zs.reshape(len(zs), -1)))
+            us, log_px = self.density.flow.forward_rows(points)
+        return Outputs(zs, log_px - log_q, jax.vmap(self.head)(zs.reshape(len(zs), -1)), us)
 
     def fill(
         self, xs: Array, us: Float[Array, "..."]
@@ -175,5 +188,5 @@ class Hybrid(eqx.Module):
                 len(features),
             )
             features = jnp.where(keep, features / (1 - self.dropout), 0.0)
-        outputs = Outputs(zs, log_px - log_q, jax.vmap(self.head.in_training)(features))
+        outputs = Outputs(zs, log_px - log_q, jax.vmap(self.head.in_training)(features), zs)
         return outputs, eqx.tree_at(lambda model: model.flow, self, flow)

@@ -5,23 +5,27 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from diglm.refusal import (
     RULES,
     Calibration,
     Conformal,
     Contamination,
+    Cost,
     Minimum,
     Never,
+    RiskControl,
     SmallTableWarning,
     rule_of,
 )
 
 
-def seen(held_out, training=()):
+def seen(held_out, training=(), wrong=None):
     """Familiar rows that show nothing new."""
     held_out = np.asarray(held_out, float)
-    return Calibration(held_out, np.zeros((len(held_out), 0), bool), np.asarray(training, float))
+    nothing = np.zeros((len(held_out), 0), bool)
+    return Calibration(held_out, nothing, np.asarray(training, float), wrong)
 
 
 def rejects(threshold, strangeness):
@@ -105,7 +109,8 @@ def test_what_reject_stands_for():
     assert rule_of(None) == Never()
     assert rule_of(0.2) == Conformal(0.2)
     assert rule_of(np.float32(0.5)) == Conformal(0.5)
-    assert [type(rule_of(name)) for name in RULES] == [Conformal, Minimum, Contamination, Never]
+    usual = [Conformal, Minimum, Contamination, Never]
+    assert [type(rule_of(name)) for name in RULES] == [*usual, RiskControl, Cost]
     own = Minimum(slack=1.0)
     assert rule_of(own) is own
 
@@ -137,3 +142,67 @@ def test_rules_have_parameters_that_can_be_searched():
     assert rule.set_params(slack=2.0).slack == 2.0
     with pytest.raises(ValueError, match=r"Minimum has \['slack'\]; got 'slak'"):
         rule.set_params(slak=2.0)
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+def test_risk_control_keeps_its_promise(n):
+    """In 200 simulations the error among answered rows exceeds its limit at most as often as said.
+
+    An error is as probable as a row is strange.
+    """
+    rng, rule = np.random.default_rng(n), RiskControl(error=0.1, confidence=0.9)
+    training, broken, answered = np.sort(rng.uniform(size=500)), 0, []
+    for _ in range(200):
+        strangeness = rng.uniform(size=n)
+        wrong = (rng.uniform(size=n) < 0.5 * strangeness).astype(float)
+        limit = np.clip(rule.fit(seen(strangeness, training, wrong)).limit, 0, 1)
+        broken += 0.25 * limit > 0.1  # the mean of strangeness / 2 below the limit
+        answered.append(limit)
+    assert broken <= 20 + 3 * np.sqrt(200 * 0.1 * 0.9)
+    assert np.mean(answered) > (0.2 if n == 1000 else 0.02)
+
+
+def test_risk_control_answers_all_or_none_where_errors_say_so():
+    training = np.arange(100.0)
+    never_wrong = RiskControl(0.05).fit(seen(np.arange(200.0), training, np.zeros(200)))
+    assert never_wrong.limit == math.inf
+    always = RiskControl(0.05).fit(seen(np.arange(200.0), training, np.ones(200)))
+    assert always.limit == -math.inf and rejects(always, [-1e30]).all()
+    unknown = np.where(np.arange(200) < 150, np.nan, 0.0)
+    some = RiskControl(0.1).fit(seen(np.arange(200.0)[::-1], training, unknown))
+    assert some.limit == math.inf  # fifty labels are enough
+
+
+def test_the_cheapest_threshold():
+    strangeness = np.array([0.0, 1.0, 2.0, 2.0, 3.0])
+    wrong = np.array([0.0, 0.0, 1.0, 0.0, 1.0])
+    for refused, limit in ((0.1, 1.0), (0.6, 2.0), (2.0, math.inf)):
+        assert Cost(refused=refused).fit(seen(strangeness, (), wrong)).limit == limit
+    hopeless = Cost(refused=0.1).fit(seen(strangeness, (), np.ones(5)))
+    assert rejects(hopeless, strangeness).all()
+
+
+@pytest.mark.parametrize("rule", [RiskControl(), Cost()])
+def test_rules_of_errors_need_labels(rule):
+    with pytest.raises(ValueError, match="predicts no classes"):
+        rule.fit(seen([1.0, 2.0], [1.0]))
+    with pytest.raises(ValueError, match="of which there are none"):
+        rule.fit(seen([1.0, 2.0], [1.0], np.full(2, np.nan)))
+
+
+@pytest.mark.parametrize("n", [30, 300, 3000])
+def test_the_rate_lies_in_its_exact_band_over_random_splits(n):
+    """A score fitted to rows of its own, a threshold from others: 200 splits, new rows judged.
+
+    The number refused of one new row a split is binomial with the rate of the rank.
+    """
+    rng, alpha = np.random.default_rng(n), 0.1
+    refused, rank = 0, math.floor(alpha * (n + 1))
+    for _ in range(200):
+        rows = rng.standard_t(3, size=(n + 41, 2))
+        centre, spread = rows[:40].mean(axis=0), rows[:40].std(axis=0)  # what a score learns
+        strangeness = np.sum(np.abs(rows - centre) / spread, axis=1)
+        threshold = Conformal(alpha).fit(seen(strangeness[40:-1]))
+        refused += rejects(threshold, strangeness[-1:])[0]
+    low, high = stats.binom.interval(0.998, 200, rank / (n + 1))
+    assert low <= refused <= high and rank / (n + 1) <= alpha

@@ -19,6 +19,7 @@ from diglm.predictor.online import remembering
 from diglm.predictor.predictor import Predictor
 from diglm.predictor.seen import mark_rows
 from diglm.refusal import Known, Refusal, fit_refusal
+from diglm.refusal.refusal import n_for_rule
 from diglm.training import FitResult
 
 NOBODY = np.zeros(0, int)
@@ -81,14 +82,22 @@ def _refusal(prepared: Prepared, viewer: Viewer) -> Refusal:
     request, split = prepared.request, prepared.split
 
     def known(part: np.ndarray) -> Known:
-        encoded = prepared.encoded.take(part)
         codes = None if prepared.codes is None else prepared.codes[part]
-        seen = viewer.look(encoded, codes)
-        return Known(seen.z, seen.log_px, seen.response, encoded.unseen)  # type: ignore[arg-type]
+        return viewer.known(prepared.encoded.take(part), codes)
 
-    needed = request.rule.needs_training(len(split.held_out))
-    training = known(split.train) if needed else None
-    return fit_refusal(request.score, request.rule, known(split.held_out), training)
+    n_left = n_for_rule(request.score, len(split.held_out))
+    training = split.train
+    if not request.rule.needs_training(n_left):
+        n_wanted = min(request.score.wants_training, len(training))
+        training = training[np.linspace(0, len(training) - 1, n_wanted).astype(int)]
+    seen = known(training) if len(training) else None
+    held_out = known(split.held_out)
+    wrong = None
+    if request.rule.needs_answers and np.ndim(held_out.response.mean) == 2:
+        labels = prepared.target.read(prepared.rows.y[split.held_out])
+        predicted = np.argmax(np.asarray(held_out.response.mean), axis=1)
+        wrong = np.where(labels.labelled, predicted != labels.ys, np.nan)
+    return fit_refusal(request.score, request.rule, held_out, seen, wrong)
 
 
 def _with_base(prepared: Prepared, model: Hybrid) -> Hybrid:

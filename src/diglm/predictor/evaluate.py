@@ -31,18 +31,26 @@ _COMPILED: set[tuple] = set()
 
 
 class Look(NamedTuple):
-    """What is known of rows: features, log p(x) in encoded units, p(y|x); None if not asked."""
+    """What is known of rows; None if not asked.
+
+    Attributes:
+        z: features.
+        log_px: log p(x), in encoded units.
+        response: p(y|x).
+        u: latents of the density, at the centres of cells.
+    """
 
     z: Array | np.ndarray | None
     log_px: Array | np.ndarray | None
     response: AbstractResponse | None
+    u: Array | np.ndarray | None = None
 
 
 def look(model: Hybrid, xs: Array, offsets: Float[Array, "n ..."]) -> Look:
     """Everything about some rows; for rows of points, from one pass through the flow."""
     outputs = model.forward_rows(xs)
     log_px = outputs.log_px if model.completion is None else model.log_mass(xs, offsets)
-    return Look(outputs.z, log_px, outputs.response)
+    return Look(outputs.z, log_px, outputs.response, outputs.u)
 
 
 def respond(model: Hybrid, xs: Array, _: Array) -> Look:

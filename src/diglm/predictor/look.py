@@ -24,6 +24,7 @@ from diglm.heads.pooled import replace_rows, take_rows, widened
 from diglm.hybrid import Hybrid
 from diglm.predictor import evaluate
 from diglm.predictor.evaluate import Look
+from diglm.refusal import Known
 
 GAP_DRAWS = 32  # of what may be missing, from a proposal that was trained with the model
 LOST_DRAWS = 128  # of what may not, from the normal of the encoded rows, which fits less well
@@ -83,6 +84,19 @@ class Viewer:
             log_px = np.asarray(log_px, float) + encoded.log_scale
         return seen._replace(log_px=log_px)
 
+    def known(self, encoded: Encoded, codes: np.ndarray | None = None) -> Known:
+        """Everything that refusals may be judged by, from one pass."""
+        seen = self.look(encoded, codes)
+        return Known(
+            seen.z,  # type: ignore[arg-type]
+            seen.log_px,  # type: ignore[arg-type]
+            seen.response,  # type: ignore[arg-type]
+            encoded.unseen,
+            seen.u,  # type: ignore[arg-type]
+            at_centres(self.encoder, encoded.values),
+            self.encoder.layout,
+        )
+
     def features(self, encoded: Encoded) -> np.ndarray:
         """Features at the centres of cells, what is missing at its expectation; flat."""
         return self.features_of_values(at_centres(self.encoder, encoded.values))
@@ -98,7 +112,8 @@ class Viewer:
         if self.groups is not None and z is not None:
             codes = np.full(len(z), -1) if codes is None else codes
             response = _as_numpy(self.model.head.of_groups(self.groups.features(z, values, codes)))
-        return Look(z, seen.log_px, response)
+        u = None if seen.u is None else _flat(seen.u)
+        return Look(z, seen.log_px, response, u)
 
     def _evaluate(self, values: np.ndarray, part: Part) -> Look:
         # Where one pass gives all, that one program gives any part.

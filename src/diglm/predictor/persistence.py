@@ -44,6 +44,7 @@ PACKAGES = (
     "recipes",
 )
 DEEPEST = 64
+SMALL = 1_000  # numbers; arrays of fewer are not looked for among those kept already
 
 
 def write(path: str | os.PathLike, description: dict[str, Any]) -> None:
@@ -114,7 +115,9 @@ def _encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
             array = np.array(value, order="C")  # ascontiguousarray would add an axis to a scalar
             if array.dtype.kind in "OUS":
                 return {"strings": _encode(array.tolist(), arrays)}
-            name = f"{len(arrays):04d}"
+            # What several parts of a model share, such as rows to be compared with, is kept once.
+            kept = (name for name, other in arrays.items() if _same(other, array))
+            name = next(kept, f"{len(arrays):04d}")
             arrays[name] = array
             return {"array": name, "on_device": isinstance(value, jax.Array)}
         case tuple() if hasattr(value, "_fields"):
@@ -127,6 +130,11 @@ def _encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _described(value, [field.name for field in dataclasses.fields(value)], arrays)
     raise TypeError(f"save() cannot store a {type(value).__name__}.")
+
+
+def _same(first: np.ndarray, second: np.ndarray) -> bool:
+    alike = first.dtype == second.dtype and first.shape == second.shape
+    return alike and first.size > SMALL and first.tobytes() == second.tobytes()
 
 
 def _described(value: Any, names: Iterable[str], arrays: dict[str, np.ndarray]) -> Any:

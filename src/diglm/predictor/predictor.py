@@ -76,8 +76,7 @@ class Predictor:
 
     def known(self, encoded: Encoded, codes: np.ndarray | None = None) -> Known:
         """Everything about rows, from one pass."""
-        seen = self.viewer.look(encoded, codes)
-        return Known(seen.z, seen.log_px, seen.response, encoded.unseen)  # type: ignore[arg-type]
+        return self.viewer.known(encoded, codes)
 
     def response(self, encoded: Encoded, codes: np.ndarray | None = None) -> AbstractResponse:
         """p(y|x) of rows."""
@@ -98,11 +97,12 @@ class Predictor:
 
     def columns_of(self, known: Known) -> dict[str, np.ndarray]:
         """The same, of rows that were looked at already."""
+        strangeness, p_value, rejected = self.refusal.judge(known)
         return self.target.columns(known.response) | {
             "log_px": known.log_px,
-            "strangeness": self.refusal.strangeness(known),
-            "p_value": self.refusal.p_value(known),
-            "rejected": self.refusal.rejects(known),
+            "strangeness": strangeness,
+            "p_value": p_value,
+            "rejected": rejected,
         }
 
     @property

@@ -11,19 +11,17 @@ from diglm.refusal.curves import (
     roc,
 )
 from diglm.refusal.honesty import brier, calibration_error, crps, reliability
+from diglm.refusal.known import Known
 from diglm.refusal.refusal import Refusal, fit_refusal
-from diglm.refusal.rules import (
-    RULES,
-    AbstractRule,
-    Calibration,
-    Conformal,
-    Contamination,
-    Minimum,
-    Never,
-    SmallTableWarning,
-    rule_of,
-)
-from diglm.refusal.scores import SCORES, AbstractScore, Density, Known, score_of
+from diglm.refusal.rules.base import AbstractRule, Calibration, SmallTableWarning
+from diglm.refusal.rules.registry import RULES, rule_of
+from diglm.refusal.rules.risk import Cost, RiskControl
+from diglm.refusal.rules.usual import Conformal, Contamination, Minimum, Never
+from diglm.refusal.scores.base import AbstractScore
+from diglm.refusal.scores.combined import Combined, Evidence
+from diglm.refusal.scores.density import Density, Typicality, typical_batch
+from diglm.refusal.scores.neighbours import Neighbours
+from diglm.refusal.scores.registry import SCORES, score_of
 from diglm.refusal.threshold import Ranks, Threshold
 
 __all__ = [
@@ -32,16 +30,22 @@ __all__ = [
     "AbstractRule",
     "AbstractScore",
     "Calibration",
+    "Combined",
     "Conformal",
     "Contamination",
+    "Cost",
     "Density",
+    "Evidence",
     "Known",
     "Minimum",
+    "Neighbours",
     "Never",
     "Ranks",
     "Refusal",
+    "RiskControl",
     "SmallTableWarning",
     "Threshold",
+    "Typicality",
     "aupr",
     "aurc",
     "auroc",
@@ -57,4 +61,5 @@ __all__ = [
     "roc",
     "rule_of",
     "score_of",
+    "typical_batch",
 ]

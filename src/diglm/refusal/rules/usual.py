@@ -1,55 +1,23 @@
-"""Rules: from the strangeness of familiar rows to a threshold."""
+"""Rules that look at strangeness alone: conformal, the paper's, a share of rows, never."""
 
 import math
-import numbers
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float
 
-from diglm.parameters import Constraints, OneOf, Parameters, Real
+from diglm.parameters import Constraints, OneOf, Real
+from diglm.refusal.rules.base import (
+    AbstractRule,
+    Calibration,
+    SmallTableWarning,
+    over_all,
+    ranks_of,
+)
 from diglm.refusal.threshold import Ranks, Threshold
-from diglm.registry import Registry
 
 RATE = Real(0.0, 1.0, open_low=True, open_high=True)
-
-
-class SmallTableWarning(UserWarning):
-    """Too few rows were held out for what was asked of them."""
-
-
-class Calibration(NamedTuple):
-    """Familiar rows; those of training are empty where a rule does not ask for them.
-
-    Attributes:
-        held_out: strangeness of the rows that were held out.
-        unseen: their facts that no training row prepared for.
-        training: strangeness of the rows of training.
-    """
-
-    held_out: Float[np.ndarray, " n"]
-    unseen: Bool[np.ndarray, "n facts"]
-    training: Float[np.ndarray, " rows"]
-
-
-class AbstractRule(Parameters, ABC):
-    """How strange is too strange. A dataclass of its parameters."""
-
-    @abstractmethod
-    def fit(self, seen: Calibration) -> Threshold:
-        """The threshold that familiar rows set."""
-
-    def needs_training(self, n_held_out: int) -> bool:
-        """Whether the rule looks at rows of training, with so many held out."""
-        return False
-
-    def of_detector(self) -> "AbstractRule":
-        """The rule as outlier detectors have it: they tell some rows apart even of few."""
-        return self
 
 
 @dataclass
@@ -93,7 +61,7 @@ class Conformal(AbstractRule):
             stacklevel=2,
         )
         rule = "quantile" if place else "minimum"
-        return _over_all(every[min(place, len(every) - 1)], rule, seen)
+        return over_all(every[min(place, len(every) - 1)], rule, seen)
 
     def needs_training(self, n_held_out: int) -> bool:
         return self.rate * (n_held_out + 1) < 1
@@ -116,7 +84,7 @@ class Minimum(AbstractRule):
 
     def fit(self, seen: Calibration) -> Threshold:
         strangest = np.max(np.concatenate([seen.held_out, seen.training]))
-        return _over_all(strangest + self.slack, "minimum", seen)
+        return over_all(strangest + self.slack, "minimum", seen)
 
     def needs_training(self, n_held_out: int) -> bool:
         return True
@@ -137,7 +105,7 @@ class Contamination(AbstractRule):
     def fit(self, seen: Calibration) -> Threshold:
         every = np.sort(np.concatenate([seen.held_out, seen.training]))[::-1]
         place = min(round(self.share * len(every)), len(every) - 1)
-        return _over_all(every[place], "contamination", seen)
+        return over_all(every[place], "contamination", seen)
 
     def needs_training(self, n_held_out: int) -> bool:
         return True
@@ -148,54 +116,7 @@ class Never(AbstractRule):
     """Nothing is refused; p-values are as ever."""
 
     def fit(self, seen: Calibration) -> Threshold:
-        return Threshold(math.inf, math.inf, "never", _ranks(seen))
+        return Threshold(math.inf, math.inf, "never", ranks_of(seen))
 
     def needs_training(self, n_held_out: int) -> bool:
         return n_held_out == 0
-
-
-RULES: Registry[Callable[[], AbstractRule]] = Registry(
-    "rule",
-    {
-        "conformal": Conformal,
-        "minimum": Minimum,
-        "contamination": Contamination,
-        "never": Never,
-    },
-)
-
-
-def rule_of(reject: object) -> AbstractRule:
-    """The rule that `reject` stands for: a rate, a name, an object, or None for never."""
-    if reject is None:
-        return Never()
-    if isinstance(reject, AbstractRule):
-        rule = reject
-    elif isinstance(reject, numbers.Real) and not isinstance(reject, bool):
-        if not RATE.allows(reject):
-            raise ValueError(
-                "reject must be a rate between 0 and 1 (share of familiar rows that may be "
-                f"refused), a rule or None (never refuse); got {reject!r}."
-            )
-        rule = Conformal(float(reject))
-    elif isinstance(reject, str):
-        rule = RULES[reject]()
-    else:
-        raise ValueError(
-            "reject must be a rate between 0 and 1, the name of a rule "
-            f"({', '.join(map(repr, RULES))}), a rule object, or None; got {reject!r}."
-        )
-    rule.check()
-    return rule
-
-
-def _ranks(seen: Calibration) -> Ranks:
-    """Of the held-out rows, or of those of training where there are none."""
-    if len(seen.held_out):
-        return Ranks.of(seen.held_out, seen.unseen)
-    return Ranks.of(seen.training, np.zeros((len(seen.training), seen.unseen.shape[1]), bool))
-
-
-def _over_all(limit: float, rule: str, seen: Calibration) -> Threshold:
-    """A limit that all rows of fit have set; a row that is alone is refused."""
-    return Threshold(float(limit), -math.inf, rule, _ranks(seen))

@@ -1,0 +1,1 @@
+"""Rules: how strange is too strange."""

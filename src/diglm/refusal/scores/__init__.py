@@ -1,0 +1,1 @@
+"""Scores: how strange rows are, by what one pass knows of them."""
