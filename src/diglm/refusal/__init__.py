@@ -2,7 +2,7 @@
 
 from diglm.refusal.curves import auroc, risk_coverage
 from diglm.refusal.known import Known
-from diglm.refusal.refusal import Refusal, fit_refusal
+from diglm.refusal.refusal import Refusal, fit_refusal, recalibrated
 from diglm.refusal.rules.base import AbstractRule, Calibration, SmallTableWarning
 from diglm.refusal.rules.registry import RULES, rule_of
 from diglm.refusal.rules.risk import Cost, RiskControl
@@ -38,6 +38,7 @@ __all__ = [
     "Typicality",
     "auroc",
     "fit_refusal",
+    "recalibrated",
     "risk_coverage",
     "rule_of",
     "score_of",
