@@ -52,7 +52,7 @@ def test_strange_rows_are_refused_and_answered_with_the_prior(classifier, moons)
     assert np.allclose(classifier.safe_predict_proba(strange), np.bincount(y) / len(y), atol=1e-6)
     safe = classifier.safe_predict_proba(X)
     assert np.array_equal(safe[~refused], classifier.predict_proba(X)[~refused])
-    assert np.array_equal(refused, classifier.score_samples(X) < classifier.threshold_)
+    assert np.array_equal(refused, classifier.strangeness(X) > -classifier.threshold_)
     assert np.array_equal(refused, classifier.p_value(X) <= 0.05)
 
 

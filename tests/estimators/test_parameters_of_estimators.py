@@ -12,10 +12,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from diglm import HybridClassifier, HybridDensity, HybridRegressor
+from diglm import HybridClassifier, HybridDensity, HybridRegressor, load
 from diglm.heads import Bayesian, Mixed
 from diglm.recipes import CouplingFlow, Glow, LinearFlow
-from diglm.refusal import AbstractScore, Conformal, Density, Minimum
+from diglm.refusal import AbstractScore, Conformal, Density, Minimum, RiskControl
 
 TINY = dict(n_epochs=2, batch_size=64, random_state=0, verbose=False)
 ESTIMATORS = [HybridClassifier, HybridRegressor, HybridDensity]
@@ -146,7 +146,7 @@ def test_pipelines_grids_clones_and_pickles(iris):
 
 def test_a_rule_of_ones_own_and_names_of_rules(iris):
     X, y = iris
-    settings = dict(flow="linear", **TINY)
+    settings = dict(flow="linear", score="density", **TINY)
     never = HybridClassifier(reject=None, **settings).fit(X, y)
     assert not never.rejects(X + 1e6).any() and never.threshold_ == -np.inf
     paper = HybridClassifier(reject=Minimum(slack=1.0), **settings).fit(X, y)
@@ -157,3 +157,51 @@ def test_a_rule_of_ones_own_and_names_of_rules(iris):
     assert np.isclose(named.threshold_, paper.threshold_ + 1.0)
     share = HybridClassifier(reject="contamination", **settings).fit(X, y)
     assert share.rejects(X).sum() == 15
+
+
+# ---------------------------------------------------------------- scores, rules and calibration
+
+
+def test_every_score_is_asked_by_name_and_survives_files(iris, tmp_path):
+    X, y = iris
+    settings = dict(flow="linear", reject=0.1, **TINY)
+    for name in ("auto", "class_distance", "goodness_of_fit", "energy"):
+        model = HybridClassifier(score=name, **settings).fit(X, y)
+        model.save(tmp_path / name)
+        again = load(tmp_path / name)
+        assert np.array_equal(again.strangeness(X), model.strangeness(X)), name
+        copied = pickle.loads(pickle.dumps(model))
+        assert np.array_equal(copied.rejects(10 * X), model.rejects(10 * X)), name
+        assert model.rejects(10 * X).mean() > 0.9 or name == "energy"
+    with pytest.raises(ValueError, match="cannot be had: it compares classes"):
+        HybridDensity(score="entropy", flow="linear", reject=0.1, **TINY).fit(X)
+
+
+def test_risk_is_controlled_through_an_estimator(iris):
+    X, y = iris
+    rule = RiskControl(error=0.3, confidence=0.8)
+    model = HybridClassifier("linear", score="undecided", reject=rule, **TINY).fit(X, y)
+    answered = ~model.rejects(X)
+    assert model.predictor_.refusal.threshold.rule == "risk"
+    assert answered.mean() > 0.3 and np.mean(model.predict(X)[answered] != y[answered]) < 0.3
+    with pytest.raises(ValueError, match="predicts no classes"):
+        HybridDensity("linear", reject=rule, **TINY).fit(X)
+
+
+def test_a_threshold_is_set_anew_by_new_rows_and_strange_examples(iris):
+    X, y = iris
+    rng = np.random.default_rng(0)
+    model = HybridClassifier("linear", reject=0.1, **TINY).fit(X[::2], y[::2])
+    before = model.threshold_
+    assert model.calibrate(X[1::2]) is model and model.threshold_ != before
+    assert len(model.predictor_.refusal.threshold.ranks) == 75
+    strange = X[:40] + rng.normal(0, 3, (40, 4))
+    model.calibrate(X[1::2], strange=strange)
+    assert model.rejects(strange).mean() > 0.5 and model.rejects(X[1::2]).mean() <= 0.2
+    with pytest.raises(ValueError, match="by 3 familiar rows alone, of which Conformal asks more"):
+        model.calibrate(X[:3])
+    density = HybridDensity("linear", score="density", reject=0.1, **TINY).fit(X)
+    with pytest.raises(
+        ValueError, match="score=Density has no parts that strange rows could weigh"
+    ):
+        density.calibrate(X, strange=strange)

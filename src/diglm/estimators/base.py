@@ -1,4 +1,4 @@
-"""What all estimators share: fitting, densities, refusal, features, samples and files."""
+"""What all estimators share: fitting, densities, features, samples and files."""
 
 import os
 from abc import abstractmethod
@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from diglm.data.encoder import Container, Encoded, Rows
 from diglm.estimators.common import Seed, Verbose, seed_of
+from diglm.estimators.refusing import AbstractRefusing
 from diglm.estimators.reporting import AbstractReportedEstimator
 from diglm.fitting import FileSource, Fitted, Request, run
 from diglm.fitting.sources import AbstractSource
@@ -31,7 +32,11 @@ RECORDED += ("wait_seconds_", "n_epochs_")
 
 
 class AbstractHybridEstimator(
-    AbstractReportedEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    AbstractReportedEstimator,
+    AbstractRefusing,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """A predictor behind scikit-learn's contract: parameters, checks, and the way to it."""
 
@@ -160,7 +165,7 @@ class AbstractHybridEstimator(
         # A run must be the same run when it is called again, so no seed means seed 0 here.
         self._fit(source, 0 if self.random_state is None else seed_of(self.random_state))
 
-    # ------------------------------------------------------------------ densities and refusal
+    # ------------------------------------------------------------------ densities
 
     @property
     def model_(self) -> Hybrid:
@@ -175,25 +180,6 @@ class AbstractHybridEstimator(
         category that training never saw costs the log of the rate at which such ones turn up.
         """
         return self._fitted.log_px(self._encode(X))
-
-    @property
-    def threshold_(self) -> float:
-        """Rows are refused whose minus strangeness, by default log p(x), lies below this."""
-        return -self.predictor_.refusal.threshold.limit
-
-    def strangeness(
-        self, X: Rows, *, groups: np.ndarray | None = None
-    ) -> Float[np.ndarray, " rows"]:
-        """What refusals are judged by; the higher, the stranger."""
-        return self._fitted.refusal.strangeness(self._known(X, groups))
-
-    def rejects(self, X: Rows, *, groups: np.ndarray | None = None) -> Bool[np.ndarray, " rows"]:
-        """Whether each row is refused: too strange, or alone in showing something never seen."""
-        return self._fitted.refusal.rejects(self._known(X, groups))
-
-    def p_value(self, X: Rows, *, groups: np.ndarray | None = None) -> Float[np.ndarray, " rows"]:
-        """Conformal p-value of each row: the share of held-out rows at least as strange."""
-        return self._fitted.refusal.p_value(self._known(X, groups))
 
     # ------------------------------------------------------------------ features and samples
 

@@ -56,8 +56,8 @@ class HybridDensity(OutlierMixin, AbstractWatchingEstimator):
         validation_fraction: share of rows held out to stop and to set the threshold; "auto" holds
             out 200 rows, within a tenth and a fifth of all.
         patience: epochs without improvement before stopping; "auto" chooses.
-        score: what strange rows are judged by: "auto" or "density" (log p(x)), or a score of
-            `diglm.refusal`.
+        score: what strange rows are judged by: "auto" (see `diglm.refusal`), "density" (the
+            paper\'s: log p(x)), another name, or a score of `diglm.refusal`.
         reject: rate of familiar rows that may be called strange (conformal), or another rule, as
             for `HybridClassifier`. With too few rows for the promise a share of all rows is.
         contamination: share of the rows of fit that are strange, as other outlier detectors have

@@ -72,8 +72,8 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
         validation_fraction: share of rows held out to stop, to calibrate and to set the threshold;
             "auto" holds out 200 rows, within a tenth and a fifth of all.
         patience: epochs without improvement before stopping; "auto" chooses.
-        score: what refusals are judged by: "auto" or "density" (log p(x)), or a score of
-            `diglm.refusal`.
+        score: what refusals are judged by: "auto" (see `diglm.refusal`), "density" (the
+            paper\'s: log p(x)), another name, or a score of `diglm.refusal`.
         reject: rate of familiar rows that may be refused (conformal), "minimum" (the paper's
             rule), None for never, or a rule of `diglm.refusal` such as `Minimum(slack=1.0)`.
         unlabelled: a value of y that marks a row without a label, besides NaN.

@@ -57,6 +57,7 @@ def run(config: Config, out_dir: Path, console: Console | None = None) -> dict[s
         n_blocks=config.n_blocks,
         width=config.width,
         n_epochs=config.n_epochs,
+        score="density",
         reject=config.reject,
         random_state=config.seed,
     ).fit(x_train, y_train)

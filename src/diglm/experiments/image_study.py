@@ -193,6 +193,7 @@ def _classifier(study: ImageStudy, weight: float, n_epochs: int, n_images: int) 
         generative_weight=weight,
         n_epochs=n_epochs,
         validation_fraction=min(0.2, VALIDATION_IMAGES / n_images),
+        score="density",  # the paper's; for others see `diglm.experiments.ood`
         random_state=study.seed,
         **study.settings,
     )

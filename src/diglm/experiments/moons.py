@@ -41,6 +41,7 @@ def run(config: Config, path: Path) -> None:
         n_blocks=config.n_blocks,
         width=config.width,
         n_epochs=config.n_epochs,
+        score="density",
         random_state=config.seed,
     ).fit(x_train, y_train)
     low, high = np.array([-1.7, -1.15]), np.array([2.7, 1.65])

@@ -12,7 +12,7 @@ from diglm.refusal.curves import (
 )
 from diglm.refusal.honesty import brier, calibration_error, crps, reliability
 from diglm.refusal.known import Known
-from diglm.refusal.refusal import Refusal, fit_refusal
+from diglm.refusal.refusal import Refusal, fit_refusal, recalibrated
 from diglm.refusal.rules.base import AbstractRule, Calibration, SmallTableWarning
 from diglm.refusal.rules.registry import RULES, rule_of
 from diglm.refusal.rules.risk import Cost, RiskControl
@@ -56,6 +56,7 @@ __all__ = [
     "fit_refusal",
     "fpr_at",
     "precision_recall",
+    "recalibrated",
     "reliability",
     "risk_coverage",
     "roc",

@@ -82,3 +82,23 @@ def fit_refusal(
         strangeness = fitted(training)
     seen = Calibration(fitted(held_out), held_out.unseen, strangeness, wrong)
     return Refusal(fitted, rule.fit(seen))
+
+
+def recalibrated(
+    refusal: Refusal, rule: AbstractRule, familiar: Known, strange: Known | None
+) -> Refusal:
+    """The same score with the threshold that new familiar rows set.
+
+    With strange rows the score is weighed by these and every second familiar row, and the other
+    familiar rows set the threshold: see `AbstractScore.weighed`.
+    """
+    if rule.needs_answers or rule.needs_training(familiar.n_rows):
+        raise ValueError(
+            f"calibrate() sets a threshold by {familiar.n_rows} familiar rows alone, of which "
+            f"{type(rule).__name__} asks more: give more rows, or set reject to a rate."
+        )
+    score = refusal.score
+    if strange is not None:
+        score = score.weighed(familiar.take(np.arange(0, familiar.n_rows, 2)), strange)
+        familiar = familiar.take(np.arange(1, familiar.n_rows, 2))
+    return Refusal(score, rule.fit(Calibration(score(familiar), familiar.unseen, np.zeros(0))))

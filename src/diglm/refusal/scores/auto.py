@@ -67,6 +67,10 @@ class AutoScore(AbstractScore):
     def fit(self, training: Known, aside: Known) -> "AutoScore":
         return replace(self, chosen=USUAL[training.layout]().fit(training, aside))
 
+    def weighed(self, familiar: Known, strange: Known) -> "AutoScore":
+        assert self.chosen is not None, "fit() comes first"
+        return replace(self, chosen=self.chosen.weighed(familiar, strange))
+
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
         assert self.chosen is not None, "fit() comes first"
         return self.chosen(known)

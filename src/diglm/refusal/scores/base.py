@@ -48,6 +48,13 @@ class AbstractScore(Parameters, ABC):
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
         """The strangeness of each row."""
 
+    def weighed(self, familiar: Known, strange: Known) -> "AbstractScore":
+        """A copy that tells some strange rows from familiar ones better, where it has weights."""
+        raise ValueError(
+            f"score={type(self).__name__} has no parts that strange rows could weigh. Leave out "
+            "strange=, or use score='auto' or a Combined score."
+        )
+
     def get_params(self, deep: bool = True) -> dict[str, object]:
         """The parameters by name, without what was learned."""
         return {

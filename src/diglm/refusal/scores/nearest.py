@@ -35,7 +35,9 @@ class Nearest:
         """From a reference; where it is small or all is to be `exact`, every row is a candidate."""
         n, points = len(rows), rows.astype(np.float32)
         if exact or n < FEWEST_FOR_CELLS:
-            return cls(rows, np.zeros((1, rows.shape[1]), np.float32), np.arange(n)[None])
+            return cls(
+                rows, np.zeros((1, rows.shape[1]), np.float32), np.arange(n, dtype=np.int32)[None]
+            )
         n_cells = n // ROWS_A_CELL
         centres = points[np.linspace(0, n - 1, n_cells).astype(int)]
         for _ in range(ROUNDS):

@@ -41,7 +41,7 @@ class Surprise:
         start, spread = ordered[-n_tail], ordered[-1] - ordered[0]
         excess = float(np.mean(ordered[-n_tail:] - start))
         least = 1e-6 * (spread + abs(start)) + 1e-12
-        usual = ordered[: n - n_tail]
+        usual = ordered[: n - n_tail].astype(np.float32)
         return cls(usual, n_tail / n, float(start), max(excess, least))
 
     def __call__(self, scores: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
