@@ -55,3 +55,11 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="no attribute 'HybridClasifier'"):
         _ = diglm.HybridClasifier
+
+
+def test_a_shell_can_complete_commands_and_flags(monkeypatch):
+    for words, place, found in (("diglm tr", "1", "train"), ("diglm train --ta", "2", "--target")):
+        monkeypatch.setenv("_DIGLM_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", place)
+        assert in_process_of_its_own().stdout.split() == [found]

@@ -48,7 +48,7 @@ def told(command: str) -> Iterator[None]:
         _end(str(error), error.hint, WRONG_USE)
     except TyperException as error:
         _end(_usage(error), f"see {command} --help", WRONG_USE)
-    except (ValueError, TypeError, AttributeError, OSError, ImportError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("DIGLM_DEBUG"):
             traceback.print_exc()
         _end(*_explained(error, command), WRONG_USE)

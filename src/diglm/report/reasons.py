@@ -22,7 +22,7 @@ def _words(columns: dict[str, list[Any]], *, strange: bool) -> str:
         return ""
     order = np.argsort(-sizes if strange else -np.abs(sizes), kind="stable")[:MOST]
     least = LEAST_NATS if strange else LEAST_ANSWER * max(np.max(np.abs(sizes)), 1e-12)
-    named = [j for j in order if (sizes[j] if strange else abs(sizes[j])) >= least]
+    named = [int(j) for j in order if (sizes[j] if strange else abs(sizes[j])) >= least]
     words = [
         f"{columns['column'][j]} {_value(columns, j)} ({sizes[j]:+.2g}{' nats' if strange else ''})"
         for j in named

@@ -207,7 +207,7 @@ def features_of(predictor: Predictor, table: "pa.Table | FileTable", name: str) 
 
 def close_to(word: str, words: Sequence[str]) -> str | None:
     """A question after the words most like a mistyped one."""
-    near = difflib.get_close_matches(word, words, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(word, words, n=3, cutoff=0.7)
     return f"did you mean {' or '.join(near)}?" if near else None
 
 
