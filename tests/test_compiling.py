@@ -21,6 +21,14 @@ def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch):
     assert float(jit_once(lambda x: x + 1)(jnp.asarray(1.0))) == 2.0
 
 
+def test_what_a_person_has_set_stays_as_it_was_set(monkeypatch):
+    taken = []
+    monkeypatch.setattr(compiling, "_knows", lambda options: taken.append(dict(options)) or False)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=3")
+    assert float(jit_once(lambda x: x + 1)(jnp.asarray(1.0))) == 2.0
+    assert taken and not any("xla_backend_optimization_level" in options for options in taken)
+
+
 def test_what_runs_once_may_be_called_again_with_other_shapes():
     total = jit_once(lambda xs, scale: scale * jnp.sum(xs))
     for n in (2, 3):

@@ -2,12 +2,16 @@
 
 import functools
 import os
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 from jax._src import xla_bridge  # the only one who knows whether JAX has started
+
+from diglm.places import cache_folder
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -15,32 +19,48 @@ Function = TypeVar("Function", bound=Callable)
 # Matrix products this small lose more by being handed to a thread pool, or to a library that
 # prepares its operands, than they gain; and a schedule for concurrency keeps more memory alive.
 # Measured together on steps of couplings of 8 to 64 columns: 3 to 13 % less time a step.
-SMALL_OPERATIONS: dict[str, bool | str] = {
+SMALL_OPERATIONS: dict[str, bool | str | int] = {
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_enable_concurrency_optimized_scheduler": False,
     "xla_cpu_experimental_ynn_fusion_type": "",
 }
 
+# LLVM's first level of optimisation takes a third less time than its usual one; training steps and
+# scores of tables are as fast. Images were not measured.
+LESS_OPTIMISED: dict[str, bool | str | int] = {"xla_backend_optimization_level": 1}
+
 # Fused operations written straight to LLVM, not by way of MLIR, compile sooner: an epoch by a
-# sixth, the fit of a head by half. Steps of tables are as fast at a few hundred rows and slower by
-# a quarter at one hundred, which outweighs it after some 30,000 of them. Not measured on images.
-SOON_COMPILED: dict[str, bool | str] = {"xla_cpu_use_fusion_emitters": False}
+# sixth, the fit of a head by half. Small products that may be handed to threads are calls of a
+# library; else each is written out, which is half of an epoch's program. Steps of tables are as
+# fast at a few hundred rows and slower by a quarter at one hundred, which outweighs it after some
+# 30,000 of them. Not measured on images.
+SOON_COMPILED: dict[str, bool | str | int] = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_multi_thread_eigen": True,
+    **LESS_OPTIMISED,
+}
 MANY_STEPS = 30_000
 
 
+def _known(options: dict[str, bool | str | int]) -> dict[str, bool | str | int]:
+    """Those that this version of XLA knows; options come and go."""
+    if not options or _knows(tuple(options.items())):
+        return options
+    return {name: value for name, value in options.items() if _knows(((name, value),))}
+
+
 @functools.cache
-def _known(name: str, value: bool | str) -> bool:
-    """Whether this version of XLA knows the option; they come and go."""
+def _knows(options: tuple[tuple[str, bool | str | int], ...]) -> bool:
     try:
-        jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
+        jax.jit(lambda: 0, compiler_options=dict(options)).lower().compile()
     except Exception:  # an unknown option is no reason not to train
         return False
     return True
 
 
-def _jit(function: Callable, options: dict[str, bool | str], **more: Any) -> Callable:
-    known = {name: value for name, value in options.items() if _known(name, value)}
-    if known:
+def _jit(function: Callable, options: dict[str, bool | str | int], **more: Any) -> Callable:
+    asked = os.environ.get("XLA_FLAGS", "")  # what a person has set stays as it was set
+    if known := _known({name: value for name, value in options.items() if name not in asked}):
         more["compiler_options"] = known
     return eqx.filter_jit(function, **more)
 
@@ -58,7 +78,7 @@ def jit_loop(function: Function) -> Function:
 
     @functools.cache
     def compiled(small: bool, brief: bool) -> Callable:
-        options = SMALL_OPERATIONS if small else {}
+        options = SMALL_OPERATIONS | LESS_OPTIMISED if small else {}
         if small and brief:
             options = options | SOON_COMPILED
         return _jit(function, options, donate="all-except-first")
@@ -72,16 +92,61 @@ def jit_loop(function: Function) -> Function:
 
 def jit_once(function: Function) -> Function:
     """`eqx.filter_jit` for programs that run once or twice, in less time than compiling takes."""
+    return _jit_later(function, lambda: SOON_COMPILED)
+
+
+def jit_often(function: Function) -> Function:
+    """`eqx.filter_jit` for programs that answer about rows, again and again."""
+    return _jit_later(function, lambda: LESS_OPTIMISED)
+
+
+def _jit_later(function: Function, options: Callable[[], dict[str, bool | str | int]]) -> Function:
+    """Compiling is set up at the first call, for the reason that `jit_loop` gives."""
 
     @functools.cache
     def compiled() -> Callable:
-        return _jit(function, SOON_COMPILED)
+        return _jit(function, options())
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
         return compiled()(*args)
 
     return call  # type: ignore[return-value]
+
+
+LEAST_SECONDS = 0.05  # programs that compile faster are not worth a file
+
+
+def use_cache(path: str | os.PathLike | None = None) -> Path | None:
+    """Keep compiled programs on disk, so that the next process need not compile them again.
+
+    A first fit spends most of its time compiling. Commands call this by themselves; notebooks and
+    scripts may, before their first fit.
+
+    Args:
+        path: a folder; None for `programs` in the user's cache folder (see
+            `diglm.places.cache_folder`), or for what `JAX_COMPILATION_CACHE_DIR` says.
+
+    Returns:
+        The folder in use; None, with a warning, where it cannot be written.
+    """
+    given = jax.config.values.get("jax_compilation_cache_dir") if path is None else None
+    folder = Path(given or path or cache_folder() / "programs")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(f"no permission to write to {folder}")
+    except OSError as error:
+        warnings.warn(
+            f"Compiled programs are not kept: {error}. Name another folder, or set DIGLM_CACHE.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    return folder
 
 
 class _Forks:

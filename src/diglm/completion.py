@@ -11,6 +11,7 @@ linear function of the entries that are present, trained with everything else: a
 serves both the density and the prediction.
 """
 
+import functools
 import math
 from abc import abstractmethod
 
@@ -108,6 +109,7 @@ class Completion(AbstractCompletion):
         return jnp.where(absent, filled, present), jnp.sum(jnp.where(absent, log_q, 0.0))
 
 
+@functools.lru_cache(maxsize=64)
 def fixed_offsets(shape: int | tuple[int, ...], n: int) -> Float[np.ndarray, "n ..."]:
     """`n` points that spread evenly over the unit cube, the same for every row and every call.
 
@@ -117,11 +119,13 @@ def fixed_offsets(shape: int | tuple[int, ...], n: int) -> Float[np.ndarray, "n 
     shape = (shape,) if isinstance(shape, int) else shape
     dim = math.prod(shape)
     if dim == 1:
-        return ((np.arange(n) + 0.5) / n).reshape(n, *shape)
-    if dim > qmc.Sobol.MAXDIM or len(shape) > 1:
+        points = (np.arange(n)[:, None] + 0.5) / n
+    elif dim > qmc.Sobol.MAXDIM or len(shape) > 1:
         rng = np.random.default_rng(0)
         cells = rng.permuted(np.tile(np.arange(n), (dim, 1)), axis=1).T
         points = (cells + rng.random((n, dim))) / n
     else:
         points = qmc.Sobol(dim, scramble=True, rng=np.random.default_rng(0)).random(n)
-    return np.clip(points, 1e-3, 1 - 1e-3).reshape(n, *shape)
+    points = np.clip(points, 1e-3, 1 - 1e-3).reshape(n, *shape)
+    points.flags.writeable = False  # one array for all who ask
+    return points

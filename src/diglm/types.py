@@ -64,6 +64,12 @@ def placed(values: Any) -> Array:
     return jax.device_put(np.asarray(values))
 
 
+def seeded_key(seed: int) -> Key:
+    """`jax.random.key(seed)`, without compiling."""
+    words = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
+    return jax.random.wrap_key_data(placed(words), impl="threefry2x32")
+
+
 def generator(key: Key) -> np.random.Generator:
     """NumPy's generator seeded by a JAX key, for the starting weights of layers.
 

@@ -21,7 +21,7 @@ def classes(n=200, k=2, seed=0):
 def test_two_classes_by_every_kind_of_inference(inference):
     X, y = classes()
     options = dict(head=Bayesian(inference=inference, prior_precision=1.0))
-    model = HybridClassifier("identity", **options).fit(X, y)
+    model = HybridClassifier("identity", random_state=0, **options).fit(X, y)
     logistic = LogisticRegression(C=1.0).fit(X, y)
     ours, theirs = model.predict_proba(X)[:, 1], logistic.predict_proba(X)[:, 1]
     np.testing.assert_allclose(ours.sum() / 200, y.mean(), atol=0.02)

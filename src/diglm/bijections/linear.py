@@ -1,7 +1,6 @@
 """Invertible matrix in LU form: mixes all coordinates at the price of one matrix product."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
@@ -9,7 +8,7 @@ from jaxtyping import Array, Float
 from scipy.linalg import lu
 
 from diglm.bijections.base import AbstractBijection
-from diglm.types import Buffer, Key, Scalar, generator, placed
+from diglm.types import Buffer, Key, Scalar, generator, placed, seeded_key
 
 LOG_SCALE_BOUND = 5.0
 RIDGE = 1e-3
@@ -94,7 +93,7 @@ class LULinear(AbstractBijection):
         cls, lower: np.ndarray, log_scale: np.ndarray, bias: np.ndarray, rows: np.ndarray
     ) -> "LULinear":
         dim = bias.shape[0]
-        blank = cls(dim, key=jax.random.key(0))
+        blank = cls(dim, key=seeded_key(0))
         floats = [placed(part) for part in (dim * lower, np.zeros((dim, dim)))]
         floats += [placed(part) for part in (_unbound(log_scale), bias, np.ones(dim))]
         return eqx.tree_at(

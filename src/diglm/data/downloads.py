@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from diglm.places import cache_folder
+
 
 @dataclass(frozen=True)
 class Source:
@@ -83,9 +85,8 @@ def locate(source: Source, data_dir: str | os.PathLike | None = None) -> Path | 
 
 def _folders(data_dir: str | os.PathLike | None) -> list[Path]:
     """Where to look, the user's cache last."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "diglm"
     given = data_dir if data_dir is not None else os.environ.get("DIGLM_DATA")
-    return ([Path(given)] if given else []) + [cache]
+    return ([Path(given)] if given else []) + [cache_folder()]
 
 
 def _download(source: Source, url: str, path: Path, looked: str) -> Path:

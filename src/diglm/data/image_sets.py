@@ -28,6 +28,8 @@ FASHION_SHA256 = {
     "t10k-images-idx3": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
     "t10k-labels-idx1": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
 }
+IDX_MNIST = ("", MNIST_SHA256, MNIST_URL, None, "MNIST")
+IDX_FASHION = ("fashion-mnist/", FASHION_SHA256, FASHION_URL, FASHION_FOLDER, "Fashion-MNIST")
 NOTMNIST_TEST = Source(
     "notmnist_test.npz",
     "67176220dc2276e974ffb5a6519ae30dc4bc9f691b697f2018e7ace894751453",
@@ -101,31 +103,42 @@ def load_images(
     return read(part, data_dir)
 
 
+def files_of(name: str) -> tuple[tuple[Source, ...], ...]:
+    """The files of an image set; where several collections hold it, any of them will do."""
+    idx = {"mnist": IDX_MNIST, "fashion-mnist": IDX_FASHION}
+    if name in idx:
+        parts = (_idx_sources(part, *idx[name]).values() for part in ("train", "test"))
+        return (tuple(source for some in parts for source in some),)
+    return {
+        "notmnist": ((NOTMNIST_TEST,),),
+        "svhn": ((*SVHN["train"], *SVHN["test"]), tuple(SVHN_OFFICIAL.values())),
+        "cifar10": ((CIFAR10_OFFICIAL,), (CIFAR10_TEST,)),
+    }[name]
+
+
 def _mnist(part: str, data_dir: str | os.PathLike | None) -> Labelled:
-    return _idx(part, data_dir, "", MNIST_SHA256, MNIST_URL, None, "MNIST")
+    return _idx(part, data_dir, *IDX_MNIST)
 
 
 def _fashion(part: str, data_dir: str | os.PathLike | None) -> Labelled:
-    return _idx(
-        part,
-        data_dir,
-        "fashion-mnist/",
-        FASHION_SHA256,
-        FASHION_URL,
-        FASHION_FOLDER,
-        "Fashion-MNIST",
-    )
+    return _idx(part, data_dir, *IDX_FASHION)
+
+
+def _idx_sources(part, prefix, checksums, url, folder, about) -> dict[str, Source]:
+    """Images and labels of a part."""
+    found = {}
+    for kind, rank in (("images", 3), ("labels", 1)):
+        stem = f"{'train' if part == 'train' else 't10k'}-{kind}-idx{rank}"
+        name = f"{stem}-ubyte.gz"
+        about_it = f"{about}, {part} {kind}"
+        found[kind] = Source(prefix + name, checksums[stem], about_it, url + name, folder)
+    return found
 
 
 def _idx(part, data_dir, prefix, checksums, url, folder, about) -> Labelled:
     """The four files of MNIST and of what was made in its likeness."""
     found = {}
-    for kind in ("images", "labels"):
-        stem = f"{'train' if part == 'train' else 't10k'}-{kind}-idx{3 if kind == 'images' else 1}"
-        name = f"{stem}-ubyte.gz"
-        source = Source(
-            prefix + name, checksums[stem], f"{about}, {part} {kind}", url + name, folder
-        )
+    for kind, source in _idx_sources(part, prefix, checksums, url, folder, about).items():
         content = gzip.decompress(find(source, data_dir).read_bytes())
         found[kind] = np.frombuffer(content, np.uint8, offset=IDX_HEADERS[kind])
     return Labelled(found["images"].reshape(-1, 28, 28, 1), found["labels"].astype(np.int64))

@@ -28,7 +28,7 @@ def load(path: str | os.PathLike) -> Estimator:
     predictor, about = read_stored(path)
     try:
         estimator = ESTIMATORS[about["estimator"]](**about["parameters"])
-        estimator._restore(predictor, about["record"])
+        estimator._restore(predictor, about)
         return estimator
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path} does not describe a diglm model: {error}.") from error

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from diglm.data.encoder import Container, Encoded, Rows
 from diglm.estimators.common import Seed, Verbose, seed_of
+from diglm.estimators.reporting import AbstractReportedEstimator
 from diglm.fitting import FileSource, Fitted, Request, run
 from diglm.fitting.sources import AbstractSource
 from diglm.hybrid import Hybrid
@@ -29,12 +30,15 @@ RECORDED = ("history_", "density_history_", "stopped_", "skipped_steps_", "fit_s
 RECORDED += ("wait_seconds_", "n_epochs_")
 
 
-class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class AbstractHybridEstimator(
+    AbstractReportedEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """A predictor behind scikit-learn's contract: parameters, checks, and the way to it."""
 
     constraints: Constraints
     predictor_: Predictor
     history_: list[dict[str, float | int]]
+    card_: dict[str, object]  # what people note about a model; `save` keeps it
     n_features_in_: int
     random_state: Seed
     verbose: Verbose
@@ -80,6 +84,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             validation_fraction=given["validation_fraction"],
             score=score_of(given["score"]),
             rule=self._rule(),
+            max_time=given["max_time"],
             seed=seed,
             verbose=given["verbose"],
             parameters=given,
@@ -117,13 +122,15 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.density_history_ = result.density_history
         self.skipped_steps_, self.n_epochs_ = result.skipped_steps, len(result.history)
         self.fit_seconds_, self.wait_seconds_ = result.seconds, result.waited
+        self.card_ = {}
         self._name_features()
 
-    def _restore(self, predictor: Predictor, record: Mapping[str, object]) -> None:
+    def _restore(self, predictor: Predictor, about: Mapping[str, Any]) -> None:
         """What `save` kept, after a fit of this or another process."""
         self.predictor_, self.n_features_in_ = predictor, predictor.encoder.n_features
         for name in RECORDED:
-            setattr(self, name, record[name])
+            setattr(self, name, about["record"][name])
+        self.card_ = dict(about.get("card", {}))
         self._name_features()
 
     def _name_features(self) -> None:
@@ -253,6 +260,7 @@ class AbstractHybridEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             "estimator": type(self).__name__,
             "parameters": self.get_params(deep=False),
             "record": {name: getattr(self, name) for name in RECORDED},
+            "card": self.card_,
         }
         save_predictor(predictor, path, about)
 

@@ -57,6 +57,8 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         volume_weight: None, or the weight lambda of the log-determinant alone (the base density
             then has variance lambda, see `diglm.objectives.joint`); replaces generative_weight.
         n_epochs: passes over the rows at most; "auto" chooses.
+        max_time: seconds that `fit` may take, compiling included; None for as many as it needs.
+            Training ends early and its rates fall in time; what fits depends on the machine.
         batch_size: rows a step; "auto" chooses.
         learning_rate: the highest rate of the schedule; "auto" chooses.
         validation_fraction: share of rows held out to stop, to calibrate and to set the threshold;
@@ -93,6 +95,7 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         generative_weight: float = 1.0,
         volume_weight: float | None = None,
         n_epochs: Size = "auto",
+        max_time: float | None = None,
         batch_size: Size = "auto",
         learning_rate: float | str = "auto",
         validation_fraction: float | str = "auto",
@@ -119,6 +122,7 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         self.generative_weight = generative_weight
         self.volume_weight = volume_weight
         self.n_epochs = n_epochs
+        self.max_time = max_time
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.validation_fraction = validation_fraction

@@ -59,6 +59,7 @@ NETWORK: Constraints = {
     "width": [AUTO, Whole(), ListOf(Whole())],
     "depth": [AUTO, Whole()],
     "n_epochs": [AUTO, Whole()],
+    "max_time": [OneOf(None), Real(0.0, open_low=True)],
     "batch_size": [AUTO, Whole()],
     "learning_rate": [AUTO, Real(0.0, open_low=True)],
     "validation_fraction": [AUTO, Real(0.0, 0.9)],

@@ -49,6 +49,8 @@ class HybridDensity(OutlierMixin, AbstractWatchingEstimator):
         width: hidden units of each conditioner; "auto" chooses from rows and columns.
         depth: hidden layers of each conditioner; "auto" chooses.
         n_epochs: passes over the rows at most; "auto" chooses.
+        max_time: seconds that `fit` may take, compiling included; None for as many as it needs.
+            Training ends early and its rates fall in time; what fits depends on the machine.
         batch_size: rows a step; "auto" chooses.
         learning_rate: the highest rate of the schedule; "auto" chooses.
         validation_fraction: share of rows held out to stop and to set the threshold; "auto" holds
@@ -80,6 +82,7 @@ class HybridDensity(OutlierMixin, AbstractWatchingEstimator):
         width: Sizes = "auto",
         depth: Size = "auto",
         n_epochs: Size = "auto",
+        max_time: float | None = None,
         batch_size: Size = "auto",
         learning_rate: float | str = "auto",
         validation_fraction: float | str = "auto",
@@ -97,6 +100,7 @@ class HybridDensity(OutlierMixin, AbstractWatchingEstimator):
         self.width = width
         self.depth = depth
         self.n_epochs = n_epochs
+        self.max_time = max_time
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.validation_fraction = validation_fraction

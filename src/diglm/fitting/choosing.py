@@ -4,7 +4,6 @@ Nothing is trained for this. Each candidate is a GLM that Newton's method fits t
 rows, judged by the rows held out; see `diglm.heads.auto` for who is a candidate and who wins.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +16,7 @@ from diglm.heads import AbstractHead, AbstractResponse, Features
 from diglm.heads.auto import better, resolution
 from diglm.predictor.look import Viewer
 from diglm.targets import AbstractTarget, Labels
-from diglm.types import bucket, padded
+from diglm.types import bucket, padded, placed
 
 FEWEST_TO_CHOOSE = 20  # rows held out
 ROWS_TO_CHOOSE = 5_000  # to train on, and to be judged by
@@ -66,7 +65,7 @@ def at_marginal(
     factors = 1.0 if labels.factors is None else labels.factors[known]
     counted = (weights[known] * factors).astype(jnp.result_type(float))
     ys, counted = padded((np.asarray(labels.ys)[known], counted), bucket(len(known)))
-    return _start_head(head, jnp.asarray(ys), jnp.asarray(counted))
+    return _start_head(head, placed(ys), placed(counted))
 
 
 @jit_once
@@ -77,10 +76,10 @@ def _start_head(head: AbstractHead, ys: jax.Array, weights: jax.Array) -> Abstra
 def _responses(head: AbstractHead, z: np.ndarray) -> AbstractResponse:
     """Responses to rows, as NumPy's arrays."""
     (rows,) = padded((z,), bucket(len(z)))
-    found = _respond(head, jnp.asarray(rows, jnp.result_type(float)))
+    found = _respond(head, placed(rows))
     return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(z)], found)
 
 
-@eqx.filter_jit
+@jit_once
 def _respond(head: AbstractHead, zs: jax.Array) -> AbstractResponse:
     return jax.vmap(head)(zs)

@@ -30,6 +30,7 @@ class Request:
         validation_fraction: share of rows held out, or "auto".
         score: what refusals are judged by.
         rule: how strange is too strange.
+        max_time: seconds that the fit may take, or None.
         seed: of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
         parameters: as they were given, by name; what a checkpoint is known by.
@@ -45,6 +46,7 @@ class Request:
     validation_fraction: float | str
     score: AbstractScore
     rule: AbstractRule
+    max_time: float | None
     seed: int
     verbose: bool | str
     parameters: Mapping[str, object]

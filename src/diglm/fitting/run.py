@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from diglm.parameters import Parameters
 from diglm.predictor import Predictor
 from diglm.training import FitResult, ProgressBar
 from diglm.training.checkpoint import Checkpoints
+from diglm.training.clock import Clock
 from diglm.training.devices import Layout
 from diglm.training.progress import Record
 
@@ -43,7 +45,7 @@ class Fitted(NamedTuple):
 def run(source: AbstractSource, request: Request) -> Fitted:
     """Fit a model to the rows of a source."""
     require_own_jax()
-    prepared = prepare(source, request)
+    prepared = _prepared_in_time(source, request)
     trainer, other = trainers_of(source, prepared)
     with _density(source, prepared, other) as with_density:
         with _checkpoints(source, prepared) as kept, _bar(prepared) as bar:
@@ -61,7 +63,7 @@ def run_each(
     They also share a density of its own, which does not depend on the weight.
     """
     require_own_jax()
-    prepared = prepare(source, request)
+    prepared = _prepared_in_time(source, request)
     runs = [prepared.weighing(weight) for weight in generative_weights]
     trainer, other = trainers_of(source, prepared)
     with _density(source, prepared, other) as with_density:
@@ -72,6 +74,18 @@ def run_each(
         Fitted(settle(one, result, source), result, one)
         for one, result in zip(runs, results, strict=True)
     ]
+
+
+def _prepared_in_time(source: AbstractSource, request: Request) -> Prepared:
+    """Everything up to training, which takes its share of the time."""
+    clock = Clock.of(request.max_time, time.perf_counter())
+    prepared = prepare(source, request)
+    density = prepared.density
+    return replace(
+        prepared,
+        begun=prepared.begun._replace(clock=clock),
+        density=None if density is None else density._replace(clock=clock),
+    )
 
 
 def trainers_of(

@@ -13,6 +13,7 @@ from diglm.objectives.two_passes import Chunks
 from diglm.recipes.base import Augment
 from diglm.training import FitResult, Settings, fit, fit_evidence
 from diglm.training.checkpoint import Checkpoints
+from diglm.training.clock import NO_LIMIT, Clock
 from diglm.training.progress import Progress
 from diglm.training.stream import fit_stream
 from diglm.training.together import fit_together
@@ -29,6 +30,7 @@ class Begun(NamedTuple):
         held_out: rows on which the best epoch is chosen.
         augment: what changes the rows of each step, or None.
         exact: whether the started model is already the fit.
+        clock: says when training must be over.
     """
 
     model: Hybrid
@@ -37,6 +39,7 @@ class Begun(NamedTuple):
     held_out: Batch
     augment: Augment | None = None
     exact: bool = False
+    clock: Clock = NO_LIMIT
 
     @property
     def validation(self) -> Batch | None:
@@ -99,6 +102,7 @@ class EpochTrainer(AbstractTrainer):
             settings=begun.settings,
             seed=self.seed,
             progress=progress,
+            clock=begun.clock,
         )
 
     def train_each(self, runs: list[Begun], *, progress: Progress | None) -> list[FitResult]:
@@ -112,6 +116,7 @@ class EpochTrainer(AbstractTrainer):
             settings=first.settings,
             seed=self.seed,
             progress=progress,
+            clock=first.clock,
         )
 
 
@@ -142,6 +147,7 @@ class ChunkedTrainer(AbstractTrainer):
             checkpoints=checkpoints,
             save_every=self.save_every,
             progress=progress,
+            clock=begun.clock,
         )
 
 
@@ -166,6 +172,7 @@ class EvidenceTrainer(AbstractTrainer):
             settings=begun.settings,
             seed=self.seed,
             progress=progress,
+            clock=begun.clock,
         )
         whole = head.around(result.model.head)
         result.model = eqx.tree_at(lambda m: m.head, result.model, whole)

@@ -1,8 +1,8 @@
 """After training: how sure a head may be, judged by rows that were held out."""
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +10,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from diglm.compiling import jit_once
 from diglm.heads.base import AbstractHead, Features
-from diglm.types import bucket, padded
+from diglm.types import bucket, padded, placed
 
 FEWEST_TO_CALIBRATE = 30
 FEWEST_TO_WIDEN = 5
@@ -32,8 +32,10 @@ Head = TypeVar("Head", bound=AbstractHead)
 
 def calibrated(head: Calibrated, held_out: Features) -> AbstractHead:
     """The head with its confidence scaled by the one number that suits the held-out rows best."""
-    factor = best_factor(head, held_out)
-    return head if factor is None else head.calibrated(factor)  # type: ignore[return-value]
+    rows = held_out.known()
+    if len(rows.weight) < FEWEST_TO_CALIBRATE:
+        return head  # type: ignore[return-value]
+    return _by(_best_calibration, head, *padded_rows(rows))
 
 
 def best_factor(head: Calibrated, held_out: Features) -> Array | None:
@@ -41,7 +43,7 @@ def best_factor(head: Calibrated, held_out: Features) -> Array | None:
     rows = held_out.known()
     if len(rows.weight) < FEWEST_TO_CALIBRATE:
         return None
-    return _best_calibration(head, *padded_rows(rows))
+    return _best_factor(head, *padded_rows(rows))
 
 
 def widened(head: Calibrated, held_out: Features) -> AbstractHead:
@@ -57,36 +59,44 @@ def widened(head: Calibrated, held_out: Features) -> AbstractHead:
     rows = held_out.known()
     if len(rows.weight) < FEWEST_TO_WIDEN:
         return head  # type: ignore[return-value]
-    return head.calibrated(_expected_calibration(head, *padded_rows(rows)))
+    return _by(_expected_calibration, head, *padded_rows(rows))
 
 
 def padded_rows(rows: Features) -> tuple[Array, Array, Array]:
     """Features, targets and weights, padded: tables of similar size share a program."""
     z, y, weight = padded((rows.z, rows.y, rows.weight), bucket(len(rows.weight)))
-    real = jnp.result_type(float)
-    return jnp.asarray(z, real), jnp.asarray(y), jnp.asarray(weight, real)
+    return placed(np.asarray(z, float)), placed(y), placed(np.asarray(weight, float))
 
 
 @jit_once
+def _by(
+    factor: Callable[..., Array], head: Calibrated, zs: Array, ys: Array, weights: Array
+) -> AbstractHead:
+    """The head widened by a factor that rows tell."""
+    return head.calibrated(factor(head, zs, ys, weights))
+
+
 def _best_calibration(head: Calibrated, zs: Array, ys: Array, weights: Array) -> Array:
     """The confidence that maximises held-out likelihood, shrunk towards no change."""
     grid = jnp.exp(jnp.linspace(-1.2, 1.2, 61)).astype(zs.dtype)
 
     def likelihood(c):
-        widened = log_likelihood(head.calibrated(c), zs, ys, weights)
+        widened = _log_likelihood(head.calibrated(c), zs, ys, weights)
         return widened - 0.5 * jnp.square(jnp.log(c) / 0.2)
 
     values = jax.lax.map(likelihood, grid)
     return grid[jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))]
 
 
-@jit_once
+_best_factor = jit_once(_best_calibration)
+
+
 def _expected_calibration(head: Calibrated, zs: Array, ys: Array, weights: Array) -> Array:
     """The root of the expected squared factor, by a sum over a grid of log-factors."""
     grid = jnp.linspace(-1.2, 2.0, 81).astype(zs.dtype)
 
     def posterior(log_c):
-        likelihood = log_likelihood(head.calibrated(jnp.exp(log_c)), zs, ys, weights)
+        likelihood = _log_likelihood(head.calibrated(jnp.exp(log_c)), zs, ys, weights)
         return likelihood - 0.5 * jnp.square(log_c / jnp.where(log_c > 0, WIDER, NARROWER))
 
     values = jax.lax.map(posterior, grid)
@@ -94,8 +104,7 @@ def _expected_calibration(head: Calibrated, zs: Array, ys: Array, weights: Array
     return jnp.sqrt(shares @ jnp.exp(2 * grid))
 
 
-@eqx.filter_jit
-def log_likelihood(
+def _log_likelihood(
     head: AbstractHead,
     zs: Float[Array, "rows dim"],
     ys: Array,
@@ -104,6 +113,9 @@ def log_likelihood(
     """Weighted sum of log p(y|z); rows of weight zero may hold anything."""
     per_row = jax.vmap(lambda z, y: head(z).log_prob(y))(zs, ys)
     return jnp.sum(weights * jnp.where(weights > 0, per_row, 0.0))
+
+
+log_likelihood = jit_once(_log_likelihood)
 
 
 def least_spreads(

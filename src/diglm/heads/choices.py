@@ -5,7 +5,6 @@ from abc import ABC
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -106,7 +105,7 @@ class GLM(AbstractHeadChoice):
         self, dim: int, *, n_targets: int, scale: float | np.ndarray, n_groups: int
     ) -> GLMHead:
         self.require_no_groups(n_groups)
-        return GLMHead(self.family, dim, l2=jnp.asarray(self.l2, float))
+        return GLMHead(self.family, dim, l2=self.l2)
 
 
 @dataclass
@@ -128,7 +127,7 @@ class Softmax(AbstractHeadChoice):
 
     def for_classes(self, dim: int, *, n_classes: int, n_groups: int) -> GLMHead:
         self.require_no_groups(n_groups)
-        return CategoricalHead(dim, n_classes, l2=jnp.asarray(self.l2, float))
+        return CategoricalHead(dim, n_classes, l2=self.l2)
 
 
 def _as_name(kind: str) -> str:

@@ -16,7 +16,7 @@ from diglm.heads.calibration import (
 )
 from diglm.heads.family import AbstractFamily
 from diglm.heads.newton import fit_head
-from diglm.types import Buffer, Scalar, clamp
+from diglm.types import Buffer, Scalar, clamp, placed
 
 LARGEST_EXACT_HEAD = 5_000  # weights; above, a Newton step would cost more than it gives
 FOLDS = 4  # of the rows of a small table
@@ -58,17 +58,17 @@ class GLMHead(AbstractHead):
         if dim < 1:
             raise ValueError(f"A head reads dim >= 1 features; got dim = {dim}.")
         shape = (family.n_predictors,)
-        bias = jnp.zeros(shape) if bias is None else jnp.asarray(bias, dtype=float)
+        bias = placed(np.zeros(shape) if bias is None else np.asarray(bias, float))
         if bias.shape != shape:
             raise ValueError(
                 f"Expected bias of shape {shape}, one number per linear predictor; "
                 f"got {bias.shape}."
             )
         self.family, self.bias = family, bias
-        self.weight = jnp.zeros((*shape, dim))
-        self.eta_low = Buffer(jnp.full(shape, -jnp.inf, dtype=float))
-        self.eta_high = Buffer(jnp.full(shape, jnp.inf, dtype=float))
-        self.l2 = Buffer(jnp.asarray(l2, dtype=float))
+        self.weight = placed(np.zeros((*shape, dim)))
+        self.eta_low = Buffer(placed(np.full(shape, -np.inf)))
+        self.eta_high = Buffer(placed(np.full(shape, np.inf)))
+        self.l2 = Buffer(placed(np.asarray(l2, float)))
 
     @property
     def dim(self) -> int:
@@ -215,7 +215,7 @@ class GLMHead(AbstractHead):
         head = self
         if least is not None:
             low[spreads] = least
-            head = eqx.tree_at(lambda h: h.eta_low.value, self, jnp.asarray(low))
+            head = eqx.tree_at(lambda h: h.eta_low.value, self, placed(low))
         judge = calibrated if self.family.of_classes else widened
         return Settled(judge(head, held_out))
 
@@ -232,9 +232,9 @@ class GLMHead(AbstractHead):
         )
 
     def _with_precision(self, l2: float) -> "GLMHead":
-        return eqx.tree_at(lambda h: h.l2.value, self, jnp.full_like(self.l2.value, l2))
+        return eqx.tree_at(lambda h: h.l2.value, self, placed(np.asarray(l2, float)))
 
     def _unless_astray(self, fitted: "GLMHead") -> "GLMHead":
         """The fitted head if it is finite, else this one."""
-        finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in (fitted.weight, fitted.bias))
+        finite = all(np.all(np.isfinite(leaf)) for leaf in (fitted.weight, fitted.bias))
         return fitted if finite else self

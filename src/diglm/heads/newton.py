@@ -5,12 +5,13 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike, Float
 
 from diglm.compiling import jit_once
 from diglm.heads.base import AbstractHead
-from diglm.types import Scalar, partition
+from diglm.types import Scalar, partition, placed
 
 Head = TypeVar("Head", bound=AbstractHead)  # a GLM's, which itself is fitted by this
 
@@ -66,7 +67,7 @@ def fit_head(
     if weights.shape != ys.shape:
         raise ValueError(f"Expected weights of shape {ys.shape}; got {weights.shape}.")
     l2 = glm.l2.value if l2 is None else jnp.asarray(l2, dtype)
-    limits = jnp.asarray(max_steps, jnp.int32), jnp.asarray(tolerance, dtype)
+    limits = placed(np.asarray(max_steps, np.int32)), placed(np.asarray(tolerance, dtype))
     return _fit(head, zs, ys, weights, l2, *limits, warm_start)
 
 

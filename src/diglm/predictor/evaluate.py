@@ -11,18 +11,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diglm.compiling import require_own_jax
+from diglm.compiling import jit_often, require_own_jax
 from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
+from diglm.types import placed
 
-CHUNK, IMAGE_CHUNK = 512, 64
-LEAST_CHUNKS, MOST_CHUNKS = 16, 64  # held by the compiled loop: more where rows are short,
+# Many rows are fastest 512 at a time; one row, which is padded to a chunk, takes half as long with
+# 256, which costs many a twelfth.
+CHUNK, IMAGE_CHUNK = 256, 64
+LEAST_CHUNKS, MOST_CHUNKS = 16, 128  # held by the compiled loop: more where rows are short,
 BYTES = 2**20  # as far as this goes, because a single row is padded to as many
 
 _COMPILED: set[tuple] = set()
@@ -107,7 +109,7 @@ def evaluate(
     if n_parts > 1:
         n_parts = n_threads * -(-n_parts // n_threads)
     size = chunk * max(1, -(-len(rows) // (n_parts * chunk)))
-    shared = jnp.asarray(offsets, jnp.result_type(float))
+    shared = placed(offsets)
 
     def run(start: int) -> Any:
         part = rows[start : start + size]
@@ -131,7 +133,7 @@ def evaluate(
     return jax.tree.map(lambda *columns: np.concatenate(columns), *parts)
 
 
-@eqx.filter_jit
+@jit_often
 def _loop(
     function: Callable,
     model: Hybrid,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -28,6 +27,7 @@ from diglm.recipes.base import (
 )
 from diglm.training import Settings
 from diglm.training.augment import Translate
+from diglm.types import seeded_key
 
 ROWS_FOR_START = 512
 MANY_IMAGES = 10_000  # from here on a longer compilation pays for itself
@@ -157,7 +157,7 @@ class Glow(AbstractImageRecipe):
             alpha=MARGINS[_kind(shape)],
             reader=self.reads(shape),
             unroll=most if material.n_rows >= MANY_IMAGES else 1,
-            key=jax.random.key(material.seed),
+            key=seeded_key(material.seed),
         )
 
     def augmentation(self, encoder: AbstractEncoder) -> Augment | None:

@@ -1,7 +1,6 @@
 """What flows of tables are started from: completed rows, their normal scores, their clumps."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
@@ -13,7 +12,7 @@ from diglm.bijections import AbstractBijection
 from diglm.compiling import jit_once
 from diglm.completion import Completion
 from diglm.recipes.base import Material
-from diglm.types import bucket
+from diglm.types import bucket, placed
 
 ROWS_FOR_START = 20_000  # margins and covariance are settled by this many rows
 
@@ -36,7 +35,7 @@ def clumps(layers: AbstractBijection, rows: np.ndarray, seed: int) -> AbstractBa
     """The base that untrained latents ask for: several normals, or one."""
     few = rows[np.random.default_rng(seed).permutation(len(rows))[:MOST_ROWS]]
     padded = np.resize(few, (bucket(len(few)), rows.shape[1]))
-    us = _latents(layers, jnp.asarray(padded, jnp.result_type(float)))
+    us = _latents(layers, placed(padded))
     found = fit_clumps(np.asarray(us, float)[: len(few)], seed=seed)
     return Normal(rows.shape[1]) if found is None else found
 

@@ -4,7 +4,6 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -29,7 +28,7 @@ from diglm.recipes.base import (
 from diglm.recipes.margins import reads_better
 from diglm.recipes.starting import clumps, normal_scores, starting_rows
 from diglm.training import Settings
-from diglm.types import Key
+from diglm.types import Key, seeded_key
 
 USUAL_TAIL = 8
 OWN_DENSITY = 1  # tells its seed from that of the head's couplings
@@ -73,7 +72,7 @@ class AbstractTableRecipe(AbstractRecipe):
 
     def build(self, material: Material, sizes: Sizes) -> Hybrid:
         completion, rows, _ = starting_rows(material)
-        layers = self.layers(rows, sizes, jax.random.key(material.seed))
+        layers = self.layers(rows, sizes, seeded_key(material.seed))
         return _with_flow(material, layers, completion, sizes)
 
     def settings(
@@ -115,7 +114,7 @@ class AbstractCouplingRecipe(AbstractTableRecipe):
         if self.tail == 0:
             return super().build(material, sizes)
         completion, rows, relation = starting_rows(material)
-        layers = [_mixed(rows.shape[1], sizes, jax.random.key(material.seed), self.kind)]
+        layers = [_mixed(rows.shape[1], sizes, seeded_key(material.seed), self.kind)]
         if relation is None or reads_better(normal_scores(rows), rows, relation):
             layers.insert(0, MarginalMap.fit(rows))
         return _with_flow(material, Chain(layers), completion, sizes)
@@ -125,7 +124,7 @@ class AbstractCouplingRecipe(AbstractTableRecipe):
             return None
         completion, rows, _ = starting_rows(material)
         seed = int(np.random.SeedSequence([material.seed, OWN_DENSITY]).generate_state(1)[0])
-        layers = self.layers(rows, sizes, jax.random.key(seed))
+        layers = self.layers(rows, sizes, seeded_key(seed))
         flow = Flow(layers, Normal(material.encoder.dim))
         if self.base == "auto":
             flow = Flow(layers, clumps(layers, rows, seed))

@@ -16,6 +16,7 @@ from diglm.report.figures import (
     risk_coverage_curves,
 )
 from diglm.report.images import image_grid, new_grid
+from diglm.report.measures import measure, worded
 from diglm.report.page import Section, embed, page, table
 from diglm.report.results import write_result
 
@@ -32,11 +33,13 @@ __all__ = [
     "embed",
     "image_grid",
     "log_density_histogram",
+    "measure",
     "new_figure",
     "new_grid",
     "page",
     "require_matplotlib",
     "risk_coverage_curves",
     "table",
+    "worded",
     "write_result",
 ]

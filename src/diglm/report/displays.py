@@ -13,7 +13,6 @@ from jaxtyping import Float
 
 from diglm.data.encoder import Rows
 from diglm.drawing import DARK, GREY, LIGHT, LINES, Axes, Figure, require_matplotlib
-from diglm.estimators import HybridClassifier, HybridRegressor
 from diglm.refusal import (
     aupr,
     aurc,
@@ -31,9 +30,9 @@ from diglm.report.figures import LEAST_COVERAGE, log_density_histogram
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from diglm.estimators import Estimator
+    from diglm.estimators import Estimator, HybridClassifier, HybridRegressor
 else:
-    ArrayLike = Estimator = object
+    ArrayLike = Estimator = HybridClassifier = HybridRegressor = object
 
 
 class AbstractDisplay(ABC):

@@ -22,12 +22,22 @@ img { display: block; max-width: 100%; height: auto; margin: .6rem 0; }
 table { border-collapse: collapse; margin: .8rem 0; font-size: .95rem;
         font-variant-numeric: tabular-nums; }
 th, td { padding: .32rem .9rem .32rem 0; text-align: right; border-bottom: 1px solid #e3e3e3; }
-th { border-bottom: 2px solid #888; font-weight: 600; vertical-align: bottom; }
+th { border-bottom: 2px solid #888; font-weight: 600; vertical-align: bottom; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 footer { margin-top: 3rem; padding-top: .9rem; border-top: 1px solid #ddd; color: #555;
          font-size: .9rem; }
+h3 { font-size: 1rem; margin: 1.4rem 0 .2rem; }
+.figures { display: flex; flex-wrap: wrap; gap: 0 1.5rem; align-items: flex-start; }
+.figures > * { min-width: 0; }
+.words td { text-align: left; overflow-wrap: anywhere; vertical-align: top; }
+.words th { text-align: left; }
+td.moved { font-weight: 600; background: #fdeee4; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f5f5f5; padding: .7rem .9rem;
+      font: .88rem/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .92em; }
-@media print { h2, img, table { break-inside: avoid; } h2 { break-after: avoid; } }
+@media (max-width: 40rem) { body { padding: 1.2rem 1rem 3rem; } h1 { font-size: 1.5rem; } }
+@media print { body { max-width: none; padding: 0; } .scroll { overflow: visible; }
+               h2, img, table { break-inside: avoid; } h2 { break-after: avoid; } }
 """
 
 
@@ -84,16 +94,22 @@ def embed(figure: Any, description: str, *, vector: bool = True) -> str:
     return f'<img src="{source}" alt="{escape(description)}"{width}>'
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table; the first column names the row."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, css: str = "") -> str:
+    """An HTML table; the first column names the row. `css` is a class of the style, if any."""
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
     body = "\n".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
+    kind = f' class="{css}"' if css else ""
     return (
-        f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n'
+        f'<div class="scroll"><table{kind}>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody>\n</table></div>"
     )
+
+
+def number(value: float) -> str:
+    """A number as people read it: four digits that count, no powers of ten for middling ones."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def _width(png: bytes) -> int:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from diglm.hybrid import Hybrid
 from diglm.objectives.joint import JointObjective, Terms
 from diglm.objectives.two_passes import Chunks, in_chunks, two_passes
+from diglm.training.clock import NO_LIMIT, Clock, Pace
 from diglm.training.loop import FitResult, epoch_record, validation_offsets
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
@@ -33,6 +34,7 @@ def fit_evidence(
     settings: Settings,
     seed: int = 0,
     progress: Progress | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> FitResult:
     """Train `model` through the evidence; every step sees all rows, in two passes over chunks.
 
@@ -48,6 +50,7 @@ def fit_evidence(
         settings: `n_epochs` is the number of steps, `patience` that without improvement.
         seed: of the noise in cells and gaps.
         progress: told of every step.
+        clock: says when to stop.
     """
     started = time.perf_counter()
     if objective.terms:
@@ -66,6 +69,7 @@ def fit_evidence(
     result = FitResult(model)
     best, since = np.inf, 0
     for step in range(settings.n_epochs + 1):
+        begun = time.perf_counter()
         current = _current(model, state)
         # The same noise at every step: an objective that stands still can be followed to its top.
         found = two_passes(
@@ -88,6 +92,11 @@ def fit_evidence(
         if settings.patience is not None and since > settings.patience:
             result.stopped = "patience"
             break
+        pace = Pace(step, 1, time.perf_counter() - begun)
+        if (reason := clock.over(pace)) is not None:
+            result.stopped = reason
+            break
+        schedule = clock.in_time(schedule, pace)
         loss = jnp.asarray(found.loss, state.weights.dtype)
         state = _moved(state, schedule, loss, found.gradient)
     result.model = eqx.tree_at(lambda m: m.head, result.model, result.model.head.thawed())

@@ -13,11 +13,12 @@ from jaxtyping import Array, Float
 
 from diglm.completion import fixed_offsets
 from diglm.objectives.joint import JointObjective, Terms
+from diglm.training.clock import NO_LIMIT, Clock, Pace
 from diglm.training.progress import Progress
 from diglm.training.settings import Schedule, Settings
 from diglm.training.state import State, finished, shares_of
 from diglm.training.step import Common, Shared, Turn, run_epoch
-from diglm.types import Batch, Key, bucket, pad
+from diglm.types import Batch, Key, bucket, pad, placed
 
 VALIDATION_OFFSETS = 2  # enough to rank epochs; scoring uses more
 
@@ -33,7 +34,7 @@ class FitResult:
     Attributes:
         model: with the best weights found.
         history: one record an epoch.
-        stopped: why training ended: "epochs", "patience", "non-finite" or "exact".
+        stopped: why training ended: "epochs", "patience", "time", "non-finite" or "exact".
         skipped_steps: steps whose gradient was not finite.
         seconds: of training.
         waited: seconds of them in which the device waited for rows to be read.
@@ -52,7 +53,7 @@ class FitResult:
 def _epoch_key(seed: int, epoch: int) -> Key:
     """The key of an epoch's noise: XLA's own generator, quicker to compile and to run."""
     words = np.random.SeedSequence([seed, epoch]).generate_state(4, np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(words), impl="unsafe_rbg")
+    return jax.random.wrap_key_data(placed(words), impl="unsafe_rbg")
 
 
 def fit(
@@ -64,6 +65,7 @@ def fit(
     settings: Settings | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> FitResult:
     """Train `model` on `rows`, watching `validation`; the same seed gives the same weights.
 
@@ -75,12 +77,14 @@ def fit(
         settings: lengths and rates.
         seed: of the order of the rows and of all noise.
         progress: told of every epoch.
+        clock: says when to stop.
     """
     settings = Settings() if settings is None else settings
     started = time.perf_counter()
     common, turns = epochs(model, rows, objective, validation, settings, seed)
     state, result = State.start(model), FitResult(model)
     for epoch, turn in turns:
+        begun = time.perf_counter()
         state, terms, checked = run_epoch((common, turn), state)
         if epoch < 0:
             continue
@@ -88,10 +92,14 @@ def fit(
         result.history.append(record)
         if progress is not None:
             progress(record)
-        reason = stop_reason(state, settings, int(turn.n_steps), checked=checked is not None)
+        n_steps = int(turn.n_steps)
+        pace = Pace((epoch + 1) * n_steps, n_steps, time.perf_counter() - begun)
+        reason = stop_reason(state, settings, n_steps, checked=checked is not None)
+        reason = reason or clock.over(pace)
         if reason is not None:
             result.stopped = reason
             break
+        common = common.in_time(clock, pace)
     return ended(result, model, state, started)
 
 
@@ -114,11 +122,11 @@ def epochs(
     n_steps = -(-len(used) // batch_size)
     checked_rows = None
     if validation is not None and len(validation.weight) > 0:
-        checked_rows = jax.tree.map(jnp.asarray, pad(validation, bucket(len(validation.weight))))
+        checked_rows = jax.tree.map(placed, pad(validation, bucket(len(validation.weight))))
     schedule = Schedule.of(settings, n_steps * settings.n_epochs)
     common = Common(
         Shared(model, objective, schedule, shares=shares_of(model, settings.head_rate)),
-        jax.tree.map(jnp.asarray, pad(rows, bucket(len(rows.weight)))),
+        jax.tree.map(placed, pad(rows, bucket(len(rows.weight)))),
         checked_rows,
         validation_offsets(model),
         batch_size,
@@ -130,8 +138,8 @@ def epochs(
         for epoch in range(-1 if checked_rows is not None else 0, settings.n_epochs):
             order = np.zeros(slots, np.int32)
             order[: n_steps * batch_size] = np.resize(rng.permutation(used), n_steps * batch_size)
-            steps = jnp.asarray(n_steps if epoch >= 0 else 0, jnp.int32)
-            yield epoch, Turn(jnp.asarray(order), steps, _epoch_key(seed, epoch + 1))
+            steps = placed(np.asarray(n_steps if epoch >= 0 else 0, np.int32))
+            yield epoch, Turn(placed(order), steps, _epoch_key(seed, epoch + 1))
 
     return common, turns()
 

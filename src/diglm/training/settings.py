@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
-from diglm.types import Scalar
+from diglm.types import Scalar, placed
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,11 @@ class Schedule(NamedTuple):
             settings.emphasis,
             max(1.0, settings.emphasis_share * total_steps),
         )
-        return cls(*(jnp.asarray(number, jnp.result_type(float)) for number in numbers))
+        return cls(*(placed(np.asarray(number, float)) for number in numbers))
+
+    def with_total(self, total_steps: float) -> "Schedule":
+        """The same with another number of steps, after which the rate is the final one."""
+        return self._replace(total_steps=placed(np.asarray(total_steps, float)))
 
     def rate_at(self, step: Scalar) -> Scalar:
         """Linear warm-up, then a cosine down to the final rate."""

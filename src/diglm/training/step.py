@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 from diglm.compiling import MANY_STEPS, jit_loop
 from diglm.objectives.joint import JointObjective, Terms
 from diglm.rows import DEVICES, n_parts, sum_over_devices
+from diglm.training.clock import Clock, Pace
 from diglm.training.settings import Schedule
 from diglm.training.state import State, advance, keep_best, restore
 from diglm.types import Batch, Key, Scalar, partition
@@ -72,6 +73,11 @@ class Common(NamedTuple):
     validation: Batch | None
     offsets: Float[Array, "n ..."] | None
     batch_size: int
+
+    def in_time(self, clock: Clock, pace: Pace) -> "Common":
+        """The same with a schedule that comes to its end before time does."""
+        schedule = clock.in_time(self.shared.schedule, pace)
+        return self._replace(shared=self.shared._replace(schedule=schedule))
 
     @property
     def small(self) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from diglm.data.chunks import AbstractPlan, ChunkReader
 from diglm.objectives.joint import JointObjective
 from diglm.training.checkpoint import Checkpoints, Position, Saved
+from diglm.training.clock import NO_LIMIT, Clock, Pace
 from diglm.training.devices import Layout
 from diglm.training.loop import (
     FitResult,
@@ -41,6 +42,7 @@ def fit_stream(
     checkpoints: Checkpoints | None = None,
     save_every: int = 20_000,
     progress: Progress | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> FitResult:
     """Train `model` on chunks of rows; what `fit` does for tables in memory.
 
@@ -59,6 +61,7 @@ def fit_stream(
         checkpoints: where the run is kept; on SIGTERM it is kept too, before the process ends.
         save_every: steps between checkpoints, rounded up to whole chunks.
         progress: told of every chunk and every epoch.
+        clock: says when to stop; a run that is kept goes on from there when called again.
     """
     settings = Settings() if settings is None else settings
     layout, started = Layout(), time.perf_counter()
@@ -100,7 +103,7 @@ def fit_stream(
         _noting_sigterm(wanted=checkpoints is not None) as asked_to_stop,
     ):
         while result.stopped is None and position.epoch < settings.n_epochs:
-            chunk = next(chunks)
+            begun, chunk = time.perf_counter(), next(chunks)
             with layout.working_together():
                 rows = layout.spread(_padded(chunk.rows, plan.steps_per_chunk))
                 n_steps = jnp.asarray(chunk.n_steps, jnp.int32)
@@ -109,13 +112,21 @@ def fit_stream(
                 state, sums = jax.block_until_ready(run_chunk(fixed, state, sums))
                 unsaved += chunk.n_steps
                 position = Position(chunk.epoch, chunk.index + 1)
-                if position.chunk == plan.n_chunks:
+                done = position.epoch * plan.n_steps + position.chunk * plan.steps_per_chunk
+                pace = Pace(done, chunk.n_steps, time.perf_counter() - begun)
+                reason = clock.over(pace)
+                if layout.n_processes > 1 and clock.is_set:  # all must stop at the same chunk
+                    reason = "time" if layout.any(reason is not None) else None
+                elif clock.is_set:
+                    planned = layout.replicate(clock.in_time(schedule, pace))
+                    shared = shared._replace(schedule=planned)
+                if position.chunk == plan.n_chunks or reason is not None:
                     state, terms, verdict = end_epoch((shared, *ending), state, sums)
                     sums = layout.replicate(Sums.zero(jnp.result_type(float)))
                     record = epoch_record(chunk.epoch, started, terms, verdict)
                     result.history.append(record)
                     position = Position(chunk.epoch + 1, 0)
-                    result.stopped = stop_reason(state, settings, plan.n_steps)
+                    result.stopped = stop_reason(state, settings, plan.n_steps) or reason
                 else:
                     record = epoch_record(chunk.epoch, started, sums.means(), None)
                     record["share"] = position.chunk / plan.n_chunks

@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float
 from diglm.compiling import jit_loop
 from diglm.hybrid import Hybrid
 from diglm.objectives.joint import JointObjective, Terms
+from diglm.training.clock import NO_LIMIT, Clock, Pace
 from diglm.training.loop import FitResult, epoch_record, epochs, stop_reason
 from diglm.training.progress import Progress, Record
 from diglm.training.settings import Settings
@@ -89,6 +90,7 @@ def fit_together(
     settings: Settings | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> list[FitResult]:
     """What `fit` gives with each weight in turn, up to rounding, from one run.
 
@@ -101,6 +103,7 @@ def fit_together(
         settings: lengths and rates.
         seed: of the order of the rows and of all noise.
         progress: told of every epoch, with means over the models that still train.
+        clock: says when to stop.
     """
     settings = Settings() if settings is None else settings
     started = time.perf_counter()
@@ -112,6 +115,7 @@ def fit_together(
             running = [group for group in groups if np.any(group.active)]
             if not running:
                 break
+            begun = time.perf_counter()
             told = _advance(pool, running, common, turn, first=n_turns == 0)
             if epoch < 0:
                 continue
@@ -121,6 +125,12 @@ def fit_together(
                 _stop_exhausted(group, results, settings, int(turn.n_steps), checked is not None)
             if progress is not None:
                 progress(_mean_record(epoch, records))
+            n_steps = int(turn.n_steps)
+            pace = Pace((epoch + 1) * n_steps, n_steps, time.perf_counter() - begun)
+            if (reason := clock.over(pace)) is not None:
+                _stop(groups, results, reason)
+                break
+            common = common.in_time(clock, pace)
     for group in groups:
         _finish(group, model, results, generative_weights, time.perf_counter() - started)
     return results
@@ -184,6 +194,13 @@ def _stop_exhausted(
         reason = stop_reason(counted, settings, n_steps, checked=checked)
         if reason is not None:
             group.active[place] = False
+            results[group.members[place]].stopped = reason
+
+
+def _stop(groups: list[_Group], results: list[FitResult], reason: str) -> None:
+    """Stop all members that still train."""
+    for group in groups:
+        for place in np.flatnonzero(group.active):
             results[group.members[place]].stopped = reason
 
 

@@ -5,14 +5,16 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
+from scipy import special
 
 from diglm.heads.families.marginal import marginal
 from diglm.heads.family import AbstractFamily, Bounded, Start
 from diglm.heads.glm import GLMHead
 from diglm.heads.responses import Gaussian, StudentT
 from diglm.heads.special import limit
-from diglm.types import Scalar
+from diglm.types import Scalar, placed
 
 # Spreads within [sd / 1000, 10 sd] of the target's own: variances within [1e-6, 1e2] times.
 LOG_SD_BELOW, LOG_SD_ABOVE = 6.907755278982137, 2.302585092994046
@@ -90,7 +92,7 @@ class StudentTFamily(AbstractFamily):
         if not _DF_LOW < df < _DF_HIGH:
             raise ValueError(f"Expected df within ({_DF_LOW}, {_DF_HIGH}); got {df}.")
         share = (df - _DF_LOW) / (_DF_HIGH - _DF_LOW)
-        self.raw_df = jax.scipy.special.logit(jnp.asarray(share, dtype=float))
+        self.raw_df = placed(np.asarray(special.logit(share)))
         self.link = link
 
     @property

@@ -1,0 +1,1 @@
+"""What each command takes: arguments, options and their help."""
