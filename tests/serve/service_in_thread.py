@@ -18,7 +18,8 @@ JSON = {"Content-Type": "application/json"}
 class Running:
     """Serves models while it is entered; arguments are those of `create_app`."""
 
-    def __init__(self, models, limits=None, **more):
+    def __init__(self, models, limits=None, patience=60, **more):
+        self.patience = patience
         self.limits = limits or Limits(watch_seconds=0.05)
         self.app = create_app(models, limits=self.limits, **more)
         self.service = self.app.state.service
@@ -32,7 +33,7 @@ class Running:
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],), daemon=True)
         self.thread.start()
-        wait_until(lambda: self.server.started and self.service.models.ready, 60)
+        wait_until(lambda: self.server.started and self.service.models.ready, self.patience)
         return self
 
     def __exit__(self, *_):

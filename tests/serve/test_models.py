@@ -1,21 +1,21 @@
 """Models come and go while the service runs; nobody sees half of one."""
 
+import asyncio
 import os
 import shutil
 import signal
-import socket
-import subprocess
-import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import jax
 import numpy as np
 import pytest
 from service_in_thread import Running, wait_until
 
 from diglm import HybridRegressor
+from diglm.serve.app import create_app
 from diglm.serve.models import Models
+from diglm.serve.settings import Limits
 
 ROW = {"rows": [[0.5, -0.2, 0.1]]}
 
@@ -88,38 +88,18 @@ def test_what_is_wrong_with_a_file_is_said_at_the_start(tmp_path, files):
         Models({})
 
 
-SCRIPT = """
-import sys, logging
-from pathlib import Path
-from diglm.serve.app import serve
-logging.basicConfig(level=logging.INFO)
-serve({"line": Path(sys.argv[1])}, port=int(sys.argv[2]))
-"""
-
-
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no signals of that kind here")
-def test_signals_reload_and_end_a_service(tmp_path, files, service):
-    """A process of its own: reload on SIGHUP, and an orderly end on SIGTERM."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    log = tmp_path / "log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(files["line"]), str(port)],
-            stderr=out,
-            env={
-                **os.environ,
-                "JAX_ENABLE_X64": "1",
-                "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir,
-                "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-            },
-        )
-    try:
-        wait_until(lambda: b"is warm" in log.read_bytes(), 60)
-        process.send_signal(signal.SIGHUP)
-        wait_until(lambda: b"line was loaded" in log.read_bytes(), 30)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0 or process.returncode == -signal.SIGTERM
-        assert b"Traceback" not in log.read_bytes()
-    finally:
-        process.kill()
+def test_a_hangup_loads_all_models_anew(files):
+    app = create_app({"line": files["line"]}, limits=Limits(watch_seconds=60))
+    models = app.state.service.models
+
+    async def scenario():
+        async with app.router.lifespan_context(app):
+            await asyncio.to_thread(wait_until, lambda: models.ready, 60)
+            before = models.find("line")
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.to_thread(wait_until, lambda: models.find("line") is not before, 60)
+
+    before = threading.active_count()
+    asyncio.run(scenario())
+    assert threading.active_count() <= before  # those of the service are gone

@@ -45,7 +45,7 @@ class Browser:
     def open(self, url):
         self.driver.get("about:blank")  # only what is behind # may differ, which loads nothing
         self.driver.get(url)
-        wait_until(lambda: self.find("#main").get_attribute("aria-busy") == "false", 60)
+        wait_until(lambda: self.find("#main").get_attribute("aria-busy") == "false", 20)
 
     def find(self, selector):
         return self.driver.find_element(By.CSS_SELECTOR, selector)
@@ -53,7 +53,7 @@ class Browser:
     def text(self, selector):
         return self.find(selector).text
 
-    def says(self, selector, part, seconds=30):
+    def says(self, selector, part, seconds=15):
         wait_until(lambda: part in self.text(selector), seconds)
 
     def complaints(self):
@@ -81,9 +81,9 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def pages(files):
-    models = {name: files[name] for name in ("flats", "line", "cloud")}
-    with Running({**models, "mnist": Path("mnist")}, Limits(watch_seconds=30)) as running:
+def digits():
+    """The model that comes with the package; it compiles for a while."""
+    with Running({"mnist": Path("mnist")}, Limits(watch_seconds=30), patience=200) as running:
         yield running
 
 
@@ -103,8 +103,8 @@ def fill(browser, selector, text):
     box.send_keys(text or Keys.BACKSPACE)
 
 
-def test_a_row_is_answered_and_a_strange_one_refused(pages, browser):
-    browser.open(f"{pages.url}/#flats")
+def test_a_row_is_answered_and_a_strange_one_refused(service, browser):
+    browser.open(f"{service.url}/#flats")
     labels = [e.text for e in browser.driver.find_elements(By.CSS_SELECTOR, "#input label")]
     assert labels == ["area", "rooms", "built", "quarter", "notice"]
     browser.says("#verdict", "Answered")
@@ -121,8 +121,8 @@ def test_a_row_is_answered_and_a_strange_one_refused(pages, browser):
     browser.complaints()  # the refusal of that request is in the console, and meant to be
 
 
-def test_sliders_ask_for_another_answer(pages, browser):
-    browser.open(f"{pages.url}/#line")
+def test_sliders_ask_for_another_answer(service, browser):
+    browser.open(f"{service.url}/#line")
     browser.says("#change", "It would be answered with")
     before = browser.text("#change table")
     slider = browser.find("#wanted")
@@ -136,23 +136,24 @@ def test_sliders_ask_for_another_answer(pages, browser):
     wait_until(lambda: browser.find("#field-0").get_attribute("value") != now)
 
 
-def test_a_file_is_answered(pages, browser, table, tmp_path):
+def test_a_file_is_answered(service, browser, table, tmp_path):
     path = tmp_path / "rows.csv"
     shown = table.assign(notice=table.notice.dt.total_seconds(), built=table.built.dt.date)
     shown.assign(comment='with "quotes", and commas').to_csv(path, index=False)
-    browser.open(f"{pages.url}/#flats")
+    browser.open(f"{service.url}/#flats")
     browser.find("#csv").send_keys(str(path))
-    browser.says("#file", f"{len(table)} rows")
+    browser.says("#file", f"{len(table)} rows: ")
     lines = browser.driver.find_elements(By.CSS_SELECTOR, "#file tbody tr")
     assert len(lines) == len(table)
     assert browser.find("#file a").get_attribute("download") == "rows-answers.csv"
-    path.write_text("area,rooms\n1,2\n")
-    browser.find("#csv").send_keys(str(path))
+    other = tmp_path / "other.csv"
+    other.write_text("area,rooms\n1,2\n")
+    browser.find("#csv").send_keys(str(other))
     browser.says("#file", "lacks the columns built, quarter, notice")
 
 
-def test_a_digit_is_read_stroke_by_stroke(pages, browser):
-    browser.open(f"{pages.url}/#mnist")
+def test_a_digit_is_read_stroke_by_stroke(digits, browser):
+    browser.open(digits.url)
     canvas = browser.find("#canvas")
     pen = ActionChains(browser.driver, duration=10)
     pen.move_to_element_with_offset(canvas, -60, -90).click_and_hold().move_by_offset(125, 0)
@@ -166,14 +167,14 @@ def test_a_digit_is_read_stroke_by_stroke(pages, browser):
     browser.says("#change", "Read as 3", 90)
     scribble = ActionChains(browser.driver, duration=5)
     scribble.move_to_element_with_offset(canvas, -120, -120).click_and_hold()
-    for i in range(14):
-        scribble.move_by_offset(240 if i % 2 == 0 else -240, 17)
+    for i in range(5):
+        scribble.move_by_offset(240 if i % 2 == 0 else -240, 48)
     scribble.release().perform()
     browser.says("#verdict", "Refused", 60)
 
 
-def test_a_digit_is_drawn_by_keyboard_alone(pages, browser):
-    browser.open(f"{pages.url}/#mnist")
+def test_a_digit_is_drawn_by_keyboard_alone(digits, browser):
+    browser.open(digits.url)
     canvas = browser.find("#canvas")
     browser.driver.execute_script("arguments[0].focus()", canvas)
     keys = [Keys.ARROW_UP] * 9 + [" "] + [Keys.ARROW_DOWN] * 18 + [" "]
@@ -183,8 +184,8 @@ def test_a_digit_is_drawn_by_keyboard_alone(pages, browser):
     browser.says("#history", "Nothing is drawn")
 
 
-def test_tabs_reach_everything_and_everything_has_a_name(pages, browser):
-    browser.open(f"{pages.url}/#flats")
+def test_tabs_reach_everything_and_everything_has_a_name(service, browser):
+    browser.open(f"{service.url}/#flats")
     browser.says("#change", "It would be")
     nameless = browser.driver.execute_script(
         """return [...document.querySelectorAll("#view input, #view select, #view button")]
@@ -199,11 +200,11 @@ def test_tabs_reach_everything_and_everything_has_a_name(pages, browser):
     assert {"field-0", "field-3", "wanted", "margin", "csv"} <= reached
 
 
-@pytest.mark.parametrize("name", ["flats", "line", "cloud", "mnist"])
-def test_a_phone_shows_all_without_scrolling_sideways(pages, browser, name):
+@pytest.mark.parametrize("name", ["flats", "line", "cloud"])
+def test_a_phone_shows_all_without_scrolling_sideways(service, browser, name):
     browser.as_phone()
     try:
-        browser.open(f"{pages.url}/#{name}")
+        browser.open(f"{service.url}/#{name}")
         wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
         browser.says("#output", "log p(x)", 60)
         assert browser.driver.execute_script(wide) <= 0
@@ -212,11 +213,11 @@ def test_a_phone_shows_all_without_scrolling_sideways(pages, browser, name):
         browser.as_desk()
 
 
-def test_the_dark_is_dark(pages, browser):
+def test_the_dark_is_dark(service, browser):
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
     try:
-        browser.open(f"{pages.url}/#line")
+        browser.open(f"{service.url}/#line")
         colour = browser.find("body").value_of_css_property("background-color")
         assert max(int(part) for part in colour.strip("rgba()").split(",")[:3]) < 60
     finally:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import math
 import signal
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -126,21 +128,41 @@ def serve(
     """
     check_binding(host, token, allow_public)
     limits = limits or Limits()
+    _log_to_stderr()
     app = create_app(models, folder=folder, host=host, hosts=hosts, token=token, limits=limits)
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=within(limits),
         ws="none",
         access_log=False,  # it would tell whole paths; ours tells their patterns
         log_level="warning",
         server_header=False,
-        timeout_graceful_shutdown=int(limits.grace_seconds),
-        backlog=limits.connections,
+        timeout_graceful_shutdown=math.ceil(limits.grace_seconds),
     )
-    logger.info("serving %s at http://%s:%d", ", ".join(models) or "a folder", host, port)
-    uvicorn.Server(config).run()
+    with _listening(host, port, limits.connections) as listener:
+        port = listener.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        logger.info("serving %s at http://%s:%d", ", ".join(models) or "a folder", shown, port)
+        uvicorn.Server(config).run([listener])
+
+
+def _listening(host: str, port: int, backlog: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=backlog)
+    except OSError as error:
+        raise OSError(
+            f"Cannot listen at {host}, port {port}: {error.strerror or error}. Choose another port."
+        ) from error
+
+
+def _log_to_stderr() -> None:
+    """Show what happens, unless the program that called us has its own way to."""
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
 
 
 async def _keep_fresh(store: Models, seconds: float) -> None:

@@ -25,6 +25,7 @@ export function showFile(model) {
       status.textContent = error.hint ? `${error.message} ${error.hint}` : error.message;
     }
   }
+  input.addEventListener("click", () => { input.value = ""; }); // the same file again is a change too
   input.addEventListener("change", () => { if (input.files.length) read(input.files[0]); });
   for (const kind of ["dragenter", "dragover"]) {
     drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.add("over"); });
