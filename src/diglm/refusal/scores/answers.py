@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
@@ -14,7 +16,8 @@ NO_CLASSES = "it compares classes, and this model predicts none. Use it with Hyb
 
 def no_classes(known: Known) -> str:
     """Why a model has no scores of classes; empty where it has."""
-    return "" if np.ndim(known.response.mean) == 2 else NO_CLASSES
+    response = jax.tree.map(jnp.asarray, known.response)
+    return "" if np.ndim(response.mean) == 2 else NO_CLASSES
 
 
 @dataclass

@@ -1,7 +1,8 @@
-"""The score "auto": one calibrated combination, its parts chosen by measurement.
+"""The score "auto": log p(x) for tables, for images one calibrated combination.
 
-Chosen for tables on every second table of ADBench and for images on seven kinds of strange images,
-and judged on the others: see `diglm.experiments.ood`.
+The parts of combinations were chosen for tables on every second table of ADBench and for images on
+seven kinds of strange images. Tables keep log p(x) unless one is asked for: rows with gaps have no
+neighbours that can be compared with them, and all would be refused.
 """
 
 from collections.abc import Callable
@@ -51,14 +52,14 @@ def for_images() -> Combined:
     )
 
 
-USUAL: Registry[Callable[[], Combined]] = Registry(
-    "layout", {"vector": for_tables, "image": for_images}
+USUAL: Registry[Callable[[], AbstractScore]] = Registry(
+    "layout", {"vector": Density, "image": for_images}
 )
 
 
 @dataclass
 class AutoScore(AbstractScore):
-    """The combination that suits the rows: see `for_tables` and `for_images`."""
+    """What suits the rows: log p(x) for tables, `for_images` for images."""
 
     chosen: AbstractScore | None = learned()
 

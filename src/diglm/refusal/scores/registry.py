@@ -10,7 +10,7 @@ from diglm.refusal.scores.answers import (
     Undecided,
     Unseen,
 )
-from diglm.refusal.scores.auto import AutoScore
+from diglm.refusal.scores.auto import AutoScore, for_tables
 from diglm.refusal.scores.background import LikelihoodRatio
 from diglm.refusal.scores.base import AbstractScore
 from diglm.refusal.scores.classes import ClassDensity, ClassDistance
@@ -25,6 +25,7 @@ SCORES: Registry[Callable[[], AbstractScore]] = Registry(
     {
         "auto": AutoScore,
         "density": Density,
+        "neighbours_and_density": for_tables,
         "high_density": HighDensity,
         "typicality": Typicality,
         "neighbours": Neighbours,
