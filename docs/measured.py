@@ -299,7 +299,40 @@ def _from_file(name: str, write: Callable[[dict], str]) -> Callable[[], str]:
     return lambda: write(json.loads((ROOT / "results" / f"{name}.json").read_text()))
 
 
+OOD_TITLES = {
+    "mnist": "strange image",
+    "digits": "digits of scikit-learn",
+    "adbench": "anomalies",
+}
+CHOSEN_BY = ("blank", "dots", "lines", "noise", "turned", "halves beside", "cut")
+OOD_SCORES = ("auto", "density", "typicality", "neighbours", "goodness_of_fit", "class_distance")
+OOD_SCORES += ("likelihood_ratio", "simplicity", "undecided", "energy")
+
+
+def ood(result: dict) -> str:
+    """AUROC of scores on everything strange, a table a part."""
+    tables = []
+    for part, found in result["metrics"].items():
+        names = [name for name in OOD_SCORES if name in found]
+        heads = [OOD_TITLES[part], "refused by auto", *(name.replace("_", " ") for name in names)]
+        lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(names) + 1)]
+        share = found["auto"]["familiar"]["refused"] if part != "adbench" else None
+        if share is not None:
+            lines.append(f"| familiar | {share:.1%} |" + " |" * len(names))
+        for kind in [kind for kind in found["auto"] if kind != "familiar"]:
+            cells = [
+                f"{100 * found[name][kind]['auroc']:.1f}" if kind in found[name] else ""
+                for name in names
+            ]
+            starred = kind + ("*" if part == "mnist" and kind in CHOSEN_BY else "")
+            refused = f"{found['auto'][kind]['refused']:.0%}"
+            lines.append(f"| {starred} | {refused} | " + " | ".join(cells) + " |")
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
+
+
 WRITERS: dict[str, Callable[[], str]] = {
+    "ood": _from_file("ood", ood),
     "tables": _from_file("tables", tables),
     "speed": _from_file("speed", speed),
     "digits": _from_file("digits", digits),
@@ -318,6 +351,7 @@ WRITERS: dict[str, Callable[[], str]] = {
     "toy_regression": _from_file("toy_regression", toy_regression),
 }
 PAGES = ("README.md", "docs/flights.md", "docs/uci.md", "docs/bayesian.md", "docs/images.md")
+PAGES += ("docs/refusing.md",)
 
 
 def render(text: str) -> str:

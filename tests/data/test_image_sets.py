@@ -40,12 +40,14 @@ def differences(images):
 
 
 def test_mnist_and_its_likeness(tmp_path, monkeypatch):
-    monkeypatch.setattr(image_sets, "MNIST_SHA256", idx_files(tmp_path))
+    prefix, _, *rest = image_sets.IDX_MNIST
+    monkeypatch.setattr(image_sets, "IDX_MNIST", (prefix, idx_files(tmp_path), *rest))
     x, y = load_images("mnist", "train", tmp_path)
     assert x.shape == (3, 28, 28, 1) and x.dtype == np.uint8 and y.tolist() == [0, 1, 2]
     packaged = tmp_path / "package"
-    monkeypatch.setattr(image_sets, "FASHION_SHA256", idx_files(packaged))
-    monkeypatch.setattr(image_sets, "FASHION_FOLDER", str(packaged))
+    prefix, _, url, _, about = image_sets.IDX_FASHION
+    own = (prefix, idx_files(packaged), url, str(packaged), about)
+    monkeypatch.setattr(image_sets, "IDX_FASHION", own)
     assert load_images("fashion-mnist", "test", tmp_path).x.shape == (3, 28, 28, 1)
 
 

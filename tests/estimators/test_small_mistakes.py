@@ -57,7 +57,7 @@ def test_a_counterfactual_that_is_missed_says_so():
     X = rng.integers(0, 3, size=(200, 1)).astype(float)  # three values: most means lie between
     y = 2 * X[:, 0] + 0.1 * rng.normal(size=200)
     model = HybridRegressor("linear", head="gaussian", reject=0.1, **TINY).fit(X, y)
-    with pytest.warns(MissedTargetWarning, match="do not reach their target"):
+    with pytest.warns(MissedTargetWarning, match="nothing was found that is reached"):
         found = model.counterfactual(X[:2], 1.0)
     assert not found.reached.any()
 

@@ -93,9 +93,9 @@ def _refusal(prepared: Prepared, viewer: Viewer) -> Refusal:
     seen = known(training) if len(training) else None
     held_out = known(split.held_out)
     wrong = None
-    if request.rule.needs_answers and np.ndim(held_out.response.mean) == 2:
+    if request.rule.needs_answers and held_out.expected.ndim == 2:
         labels = prepared.target.read(prepared.rows.y[split.held_out])
-        predicted = np.argmax(np.asarray(held_out.response.mean), axis=1)
+        predicted = np.argmax(held_out.expected, axis=1)
         wrong = np.where(labels.labelled, predicted != labels.ys, np.nan)
     return fit_refusal(request.score, request.rule, held_out, seen, wrong)
 

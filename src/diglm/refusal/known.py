@@ -3,6 +3,8 @@
 import math
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
@@ -35,6 +37,16 @@ class Known(NamedTuple):
     def n_rows(self) -> int:
         """How many rows."""
         return len(self.log_px)
+
+    @property
+    def answers(self) -> AbstractResponse:
+        """p(y|x) as arrays of JAX, which its formulas are written for."""
+        return jax.tree.map(jnp.asarray, self.response)
+
+    @property
+    def expected(self) -> Float[np.ndarray, "rows ..."]:
+        """The expectation of y; for classes, their probabilities along the last axis."""
+        return np.asarray(self.answers.mean, float)
 
     def take(self, rows: Int[np.ndarray, " some"]) -> "Known":
         """Some of the rows."""

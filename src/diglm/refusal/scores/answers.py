@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
@@ -16,8 +14,7 @@ NO_CLASSES = "it compares classes, and this model predicts none. Use it with Hyb
 
 def no_classes(known: Known) -> str:
     """Why a model has no scores of classes; empty where it has."""
-    response = jax.tree.map(jnp.asarray, known.response)
-    return "" if np.ndim(response.mean) == 2 else NO_CLASSES
+    return "" if known.expected.ndim == 2 else NO_CLASSES
 
 
 @dataclass
@@ -31,7 +28,7 @@ class PredictiveEntropy(AbstractScore):
         return no_classes(known)
 
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
-        return np.asarray(known.response.entropy(), float)
+        return np.asarray(known.answers.entropy(), float)
 
 
 @dataclass
@@ -42,7 +39,7 @@ class Undecided(AbstractScore):
         return no_classes(known)
 
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
-        return 1 - np.max(np.asarray(known.response.mean, float), axis=1)
+        return 1 - np.max(known.expected, axis=1)
 
 
 @dataclass
@@ -53,7 +50,7 @@ class Margin(AbstractScore):
         return no_classes(known)
 
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
-        best = np.sort(np.asarray(known.response.mean, float), axis=1)
+        best = np.sort(known.expected, axis=1)
         return best[:, -2] - best[:, -1]
 
 
@@ -83,12 +80,12 @@ class PredictiveVariance(AbstractScore):
     """
 
     def why_not(self, known: Known) -> str:
-        if np.ndim(known.response.mean) == 1 and np.any(np.asarray(known.response.variance) > 0):
+        if known.expected.ndim == 1 and np.any(np.asarray(known.answers.variance) > 0):
             return ""
         return "it compares variances of numbers, and this model predicts none. Use 'entropy'."
 
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
-        return np.asarray(known.response.variance, float)
+        return np.asarray(known.answers.variance, float)
 
 
 @dataclass

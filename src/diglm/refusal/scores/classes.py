@@ -83,14 +83,14 @@ class ClassDensity(AbstractScore):
         return no_classes(known)
 
     def fit(self, training: Known, aside: Known) -> "ClassDensity":
-        shares = np.mean(np.asarray(training.response.mean, float), axis=0)
+        shares = np.mean(training.expected, axis=0)
         return replace(self, marginal=np.maximum(shares, 1e-12))
 
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
         assert self.marginal is not None, "fit() comes first"
-        shares = np.maximum(np.asarray(known.response.mean, float), 1e-300)
+        shares = np.maximum(known.expected, 1e-300)
         return -known.log_px - np.max(np.log(shares) - np.log(self.marginal), axis=1)
 
 
 def _predicted(known: Known) -> np.ndarray:
-    return np.argmax(np.asarray(known.response.mean), axis=1)
+    return np.argmax(known.expected, axis=1)
