@@ -10,6 +10,7 @@ CANDIDATES = 256  # rows that are compared with each row of a cell
 FEWEST_FOR_CELLS = 1_024  # of fewer rows, all are candidates
 ROUNDS = 5  # of Lloyd's algorithm
 BLOCK = 2_048  # rows that are compared at a time
+PIECE = 256  # rows whose distances are computed at a time
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,15 @@ class Nearest:
         order = np.argsort(cell, kind="stable")
         for rows in _blocks(order, cell[order]):
             those = self.candidates[cell[rows[0]]]
-            apart = queries[rows] @ (-2 * reference[those].T) + squares[those]
-            nearest = np.argpartition(apart, n_near - 1, axis=1)[:, :n_near]
-            found[rows] = those[nearest]
+            some = queries[rows]
+            apart = some @ (-2 * reference[those].T) + squares[those]
+            apart += np.einsum("ij,ij->i", some, some)[:, None]
+            found[rows] = those[_smallest(apart, n_near)]
         distances = np.empty(found.shape, np.float32)
-        for start in range(0, len(queries), BLOCK):
-            some = slice(start, start + BLOCK)
-            gaps = queries[some, None] - reference[found[some]]
+        for start in range(0, len(queries), PIECE):
+            some = slice(start, start + PIECE)
+            gaps = reference[found[some]]
+            gaps -= queries[some, None]
             distances[some] = np.sqrt(np.einsum("ijk,ijk->ij", gaps, gaps))
         order = np.argsort(distances, axis=1, kind="stable")
         distances = np.take_along_axis(distances, order, axis=1)
@@ -88,6 +91,20 @@ class Nearest:
             np.where(itself, distances[:, 1:], distances[:, :-1]),
             np.where(itself, found[:, 1:], found[:, :-1]),
         )
+
+
+def _smallest(squares: Float[np.ndarray, "rows m"], n: int) -> Int[np.ndarray, "rows n"]:
+    """Places of the n smallest in each row, in any order.
+
+    Bits of positive floats are ordered as the floats are. With the last of them replaced by the
+    place, the n smallest are found by a partition of values, several times as fast as one of
+    places. Numbers that differ by less than the bits replaced are taken for equal.
+    """
+    bits = np.maximum(squares, 0).astype(np.float32).view(np.int32)
+    last = (1 << max(1, (squares.shape[1] - 1).bit_length())) - 1
+    bits &= ~np.int32(last)
+    bits |= np.arange(squares.shape[1], dtype=np.int32)
+    return np.partition(bits, n - 1, axis=1)[:, :n] & np.int32(last)
 
 
 def _blocks(order: np.ndarray, cell: np.ndarray) -> list[np.ndarray]:
