@@ -191,7 +191,8 @@ def test_risk_is_controlled_through_an_estimator(iris):
 def test_a_threshold_is_set_anew_by_new_rows_and_strange_examples(iris):
     X, y = iris
     rng = np.random.default_rng(0)
-    model = HybridClassifier("linear", reject=0.1, **TINY).fit(X[::2], y[::2])
+    options = dict(score="neighbours_and_density", reject=0.1, **TINY)
+    model = HybridClassifier("linear", **options).fit(X[::2], y[::2])
     before = model.threshold_
     assert model.calibrate(X[1::2]) is model and model.threshold_ != before
     assert len(model.predictor_.refusal.threshold.ranks) == 75

@@ -75,12 +75,12 @@ def on_mnist(config: Config, data_dir: str | None) -> Found:
 
 def on_digits(config: Config, data_dir: str | None) -> Found:
     """Classes that were held out, of scikit-learn's digits."""
-    x, y = load_digits(return_X_y=True)
+    x, y = map(np.asarray, load_digits(return_X_y=True))
     mine = np.random.default_rng(config.seed).permutation(np.flatnonzero(y < 8))
     train, held_out, test = np.split(mine, [len(mine) // 2, 3 * len(mine) // 4])
     model = HybridClassifier(random_state=config.seed, verbose=False).fit(x[train], y[train])
-    parts = [known(model.predictor_, x[rows]) for rows in (train, held_out, test)]
-    return judge(config, *parts, {"8 and 9": known(model.predictor_, x[y >= 8])})
+    seen, aside, judged = (known(model.predictor_, x[rows]) for rows in (train, held_out, test))
+    return judge(config, seen, aside, judged, {"8 and 9": known(model.predictor_, x[y >= 8])})
 
 
 def on_adbench(config: Config, data_dir: str | None) -> Found:
@@ -94,9 +94,11 @@ def on_adbench(config: Config, data_dir: str | None) -> Found:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # constant columns, small tables
             model = HybridDensity(random_state=config.seed, verbose=False).fit(x[train])
-            parts = [known(model.predictor_, x[rows]) for rows in (train, test[::2], test[1::2])]
+            seen, aside, judged = (
+                known(model.predictor_, x[rows]) for rows in (train, test[::2], test[1::2])
+            )
             strange = {name: known(model.predictor_, x[anomalous])}
-            for score, found in judge(config, *parts, strange).items():
+            for score, found in judge(config, seen, aside, judged, strange).items():
                 every.setdefault(score, {}).update(found)
         Console(stderr=True).print(name, every["auto"][name])
     return every

@@ -52,7 +52,7 @@ class AbstractScore(Parameters, ABC):
         """A copy that tells some strange rows from familiar ones better, where it has weights."""
         raise ValueError(
             f"score={type(self).__name__} has no parts that strange rows could weigh. Leave out "
-            "strange=, or use score='auto' or a Combined score."
+            "strange=, or use a Combined score."
         )
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
