@@ -305,8 +305,15 @@ OOD_TITLES = {
     "adbench": "anomalies",
 }
 CHOSEN_BY = ("blank", "dots", "lines", "noise", "turned", "halves beside", "cut")
-OOD_SCORES = ("auto", "density", "typicality", "neighbours", "goodness_of_fit", "class_distance")
-OOD_SCORES += ("likelihood_ratio", "simplicity", "undecided", "energy")
+OOD_SCORES = ("auto", "density", "typicality", "neighbours", "neighbours_and_density")
+OOD_SCORES += (
+    "goodness_of_fit",
+    "class_distance",
+    "likelihood_ratio",
+    "simplicity",
+    "undecided",
+    "energy",
+)
 
 
 def ood(result: dict) -> str:
