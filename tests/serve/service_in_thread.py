@@ -77,6 +77,15 @@ class Running:
 
 def wait_until(true, seconds=10.0):
     end = time.monotonic() + seconds
-    while not true():
+    while not _holds(true):
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
+
+
+def _holds(true) -> bool:
+    try:
+        return true()
+    except Exception as error:
+        if type(error).__name__ != "StaleElementReferenceException":
+            raise
+        return False  # the page was drawn anew between finding an element and reading it
