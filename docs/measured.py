@@ -338,6 +338,61 @@ def ood(result: dict) -> str:
     return "\n\n".join(tables)
 
 
+def drift(result: dict) -> str:
+    """False alarms, and how soon a moved column is found and named."""
+    lines = [
+        "| rows of reference | false alarms | found and named | after rows (median) |",
+        "|---:|---:|---:|---:|",
+    ]
+    for name, numbers in result["metrics"].items():
+        lines.append(
+            f"| {name.rpartition(' ')[2]} | {numbers['false_alarms']:.1%} | "
+            f"{numbers['found_and_named']:.1%} | {numbers['median_row']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def explanations(result: dict) -> str:
+    """Shares of rows in which the altered column comes first."""
+    lines = ["| table | by `explain` | by distance | rows |", "|---|---:|---:|---:|"]
+    for name, numbers in result["metrics"].items():
+        if isinstance(numbers, dict):
+            lines.append(
+                f"| {name} | {numbers['first']:.0%} | {numbers['first_by_distance']:.0%} | "
+                f"{numbers['rows']} |"
+            )
+    lines.append(f"| all rows | {result['metrics']['all rows']:.0%} | | |")
+    return "\n".join(lines)
+
+
+def advice(result: dict) -> str:
+    """Counterfactuals under constraints, beside brute force."""
+    lines = [
+        "| table | valid | valid, or said to be impossible | strange among valid | "
+        "brute force finds one | missed |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    keys = ("valid", "valid_or_said_to_be_impossible", "strange_among_valid")
+    keys += ("possible_by_brute_force", "missed")
+    for name, numbers in result["metrics"].items():
+        lines.append(f"| {name} | " + " | ".join(f"{numbers[key]:.0%}" for key in keys) + " |")
+    return "\n".join(lines)
+
+
+def absent(result: dict) -> str:
+    """Coverage and NLL with columns that are lacking."""
+    ways = ("drawn", "refitted", "usual values")
+    lines = ["| table, absent | " + " | ".join(ways) + " |", "|---|" + "---:|" * len(ways)]
+    for name, cases in result["metrics"].items():
+        whole = cases["none absent"]
+        lines.append(f"| {name}, none | {whole['inside']:.1%} ({whole['nll']:.2f}) | | |")
+        for n in dict.fromkeys(case.split()[0] for case in cases if ", " in case):
+            found = [cases[f"{n} absent, {way}"] for way in ways]
+            cells = [f"{one['inside']:.1%} ({one['nll']:.2f})" for one in found]
+            lines.append(f"| {name}, {n} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 WRITERS: dict[str, Callable[[], str]] = {
     "ood": _from_file("ood", ood),
     "tables": _from_file("tables", tables),
@@ -356,9 +411,14 @@ WRITERS: dict[str, Callable[[], str]] = {
     "svhn": lambda: images("svhn"),
     "cifar10": lambda: images("cifar10"),
     "toy_regression": _from_file("toy_regression", toy_regression),
+    "drift": _from_file("drift", drift),
+    "explanations": _from_file("explanations", explanations),
+    "advice": _from_file("advice", advice),
+    "absent": _from_file("absent", absent),
 }
 PAGES = ("README.md", "docs/flights.md", "docs/uci.md", "docs/bayesian.md", "docs/images.md")
 PAGES += ("docs/refusing.md",)
+PAGES += ("docs/drift.md", "docs/explaining.md")
 
 
 def render(text: str) -> str:
