@@ -1,7 +1,8 @@
 """The score "auto": log p(x) for tables, for images one calibrated combination.
 
 The parts of combinations were chosen for tables on every second table of ADBench and for images on
-seven kinds of strange images, the others being seen meanwhile. Tables keep log p(x) unless one is asked for: rows with gaps have no
+seven kinds of strange images, the others being seen meanwhile.
+Tables keep log p(x) unless one is asked for: rows with gaps have no
 neighbours that can be compared with them, and all would be refused.
 """
 
