@@ -8,7 +8,7 @@ FROM python:3.11-slim
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
-RUN pip install --no-cache-dir -c constraints.txt ".[serve,frames]" \
+RUN pip install --no-cache-dir -c constraints.txt ".[commands,frames]" \
     && useradd --create-home diglm && mkdir /cache && chown diglm /cache
 
 # Compiled programs outlive the container if a volume is mounted at /cache.
@@ -19,4 +19,4 @@ VOLUME ["/models", "/cache"]
 HEALTHCHECK --start-period=60s CMD ["python", "-c", \
     "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/health', timeout=3)"]
 # A token is needed: the service listens to other machines.
-CMD ["python", "-c", "import os; from pathlib import Path; from diglm.serve.app import serve; serve({}, '0.0.0.0', 8000, os.environ.get('DIGLM_TOKEN'), folder=Path('/models'))"]
+CMD ["diglm", "serve", "--folder", "/models", "--host", "0.0.0.0"]

@@ -19,21 +19,23 @@ BLOCK = re.compile(r"(<!-- numbers: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def tables(result: dict) -> str:
-    """NLL of each model on each table, the best in bold, and mean ranks."""
-    found = result["metrics"]["tables"]
-    ranks = result["metrics"]["mean_rank_nll"]
-    names = list(ranks)
-    lines = ["| table | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
-    for table, scores in found.items():
-        best = min(scores[name]["nll"] for name in names)
-        cells = []
-        for name in names:
-            nll = scores[name]["nll"]
-            skill = scores[name].get("error", scores[name].get("rmse"))
-            text = f"{nll:.3f} ({skill:.3g})"
-            cells.append(f"**{text}**" if nll == best else text)
-        lines.append(f"| {table} | " + " | ".join(cells) + " |")
-    lines.append("| mean rank in NLL | " + " | ".join(f"{ranks[n]:.2f}" for n in names) + " |")
+    """Of the tables that nothing was chosen by: mean ranks, coverage, the worst gaps."""
+    judged = result["metrics"]["judged"]
+    rows = {
+        "mean rank in NLL": ("mean_rank_nll", ".2f"),
+        "mean rank in error": ("mean_rank_error", ".2f"),
+        "mean rank in RMSE": ("mean_rank_rmse", ".2f"),
+        "first in NLL, tables": ("wins_nll", "d"),
+        "90 % intervals cover, tables below 500 rows": ("mean_coverage_small", ".1%"),
+        "largest RMSE, times the best": ("worst_rmse_ratio", ".2f"),
+        "largest gap in NLL to the linear model": ("worst_gap_to_linear", ".2f"),
+    }
+    models = [name for name in judged if "mean_rank_nll" in judged[name]]
+    lines = ["| | " + " | ".join(models) + " |", "|---|" + "---:|" * len(models)]
+    for label, (key, form) in rows.items():
+        cells = [judged[name].get(key) for name in models]
+        shown = ("" if cell is None else format(cell, form) for cell in cells)
+        lines.append(f"| {label} | " + " | ".join(shown) + " |")
     return "\n".join(lines)
 
 
@@ -393,6 +395,15 @@ def absent(result: dict) -> str:
     return "\n".join(lines)
 
 
+def half_moons(result: dict) -> str:
+    """Accuracies of every model over seeds."""
+    lines = ["| half moons, twelve labels | mean accuracy | least |", "|---|---:|---:|"]
+    for name, values in result["metrics"].items():
+        lines.append(f"| {name} | {statistics.mean(values):.4f} | {min(values):.4f} |")
+    n = len(next(iter(result["metrics"].values())))
+    return "\n".join([*lines, "", f"{n} seeds, from {result['seed']} on."])
+
+
 WRITERS: dict[str, Callable[[], str]] = {
     "ood": _from_file("ood", ood),
     "tables": _from_file("tables", tables),
@@ -414,10 +425,11 @@ WRITERS: dict[str, Callable[[], str]] = {
     "drift": _from_file("drift", drift),
     "explanations": _from_file("explanations", explanations),
     "advice": _from_file("advice", advice),
+    "half_moons": _from_file("half_moons", half_moons),
     "absent": _from_file("absent", absent),
 }
 PAGES = ("README.md", "docs/flights.md", "docs/uci.md", "docs/bayesian.md", "docs/images.md")
-PAGES += ("docs/refusing.md",)
+PAGES += ("docs/refusing.md", "docs/unlabelled.md")
 PAGES += ("docs/drift.md", "docs/explaining.md")
 
 

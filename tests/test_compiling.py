@@ -1,5 +1,7 @@
 """Ways of compiling change how long programs take, never what they answer."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,3 +87,13 @@ def test_images_never_train_with_what_was_measured_on_tables(key):
     images = Hybrid(Flow(image), make_head("gaussian", 16))
     assert step.Shared(table, JointObjective(), schedule).brief
     assert not step.Shared(images, JointObjective(), schedule).brief
+
+
+def test_programs_are_forgotten_where_they_are_too_many(monkeypatch):
+    cleared = []
+    monkeypatch.setattr(compiling.jax, "clear_caches", lambda: cleared.append(True))
+    compiling.drop_programs()
+    few = len(cleared)
+    monkeypatch.setattr(compiling, "MOST_MAPPINGS", 1)
+    compiling.drop_programs()
+    assert len(cleared) == few + Path("/proc/self/maps").exists()

@@ -1,6 +1,7 @@
 """How programs are compiled: for the least time in all, that of compiling and that of running."""
 
 import functools
+import gc
 import os
 import warnings
 from collections.abc import Callable
@@ -114,6 +115,22 @@ def _jit_later(function: Function, options: Callable[[], dict[str, bool | str | 
     return call  # type: ignore[return-value]
 
 
+MOST_MAPPINGS = 30_000  # of memory; Linux grants a process 65,530
+
+
+def drop_programs() -> None:
+    """Forget compiled programs where they are so many that memory for the next may be refused.
+
+    Each program is some ten mappings of memory, a fit of a new shape some seven hundred. A process
+    that fits tables of many shapes, such as a search or a benchmark, would crash after a hundred.
+    What is asked again is compiled again, or read from disk (`use_cache`).
+    """
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
+        jax.clear_caches()
+        gc.collect()
+
+
 LEAST_SECONDS = 0.05  # programs that compile faster are not worth a file
 
 
@@ -131,7 +148,7 @@ def use_cache(path: str | os.PathLike | None = None) -> Path | None:
         The folder in use; None, with a warning, where it cannot be written.
     """
     given = jax.config.values.get("jax_compilation_cache_dir") if path is None else None
-    folder = Path(given or path or cache_folder() / "programs")
+    folder = Path(path or given or cache_folder() / "programs").absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):

@@ -1,18 +1,30 @@
 """Hybrid = flow + head: one pass through the flow gives log p(x), p(y|x) and their joint."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from diglm.completion import AbstractCompletion
 from diglm.flows import Flow
-from diglm.heads import AbstractHead, AbstractResponse
+from diglm.heads import AbstractHead, AbstractResponse, pool
 from diglm.rows import draw_rows
-from diglm.types import Key, Scalar
+from diglm.types import Buffer, Key, Scalar, placed
+
+
+def is_none(leaf: object) -> bool:
+    """Whether a part of a model is absent; the `is_leaf` of those who put one there."""
+    return leaf is None
+
+
+def _shared(model: "Hybrid") -> tuple:
+    """What a committee has beside its members."""
+    return model.density, model.others, model.log_shares
 
 
 class Outputs(NamedTuple):
@@ -44,6 +56,12 @@ class Hybrid(eqx.Module):
     All stays exact, one pass, and invertible from end to end. Layers that follow z instead have to
     model what labels made of x, and rows drawn through them lie where labels never looked.
 
+    **A committee.** What one network makes of few rows hangs on where it set out and on which rows
+    it saw. Several, each with features of its own, answer with the average of their distributions,
+    $p(y \mid x) = \sum_k \pi_k\, p(y \mid f_k(x))$. Which x are probable they need not agree on:
+    that is said by a density of its own, which they share. Features, and closed forms that start
+    from them, are those of the first member.
+
     Args:
         flow: the invertible network f and the density of its features.
         head: the generalized linear model that reads y off z.
@@ -52,6 +70,8 @@ class Hybrid(eqx.Module):
         guided: how many features, the first ones, labels may shape; None for all. The head reads
             the others as it finds them: what leads to them is trained for the density alone.
         density: a hybrid without a head, whose flow is a; None for the paper's model.
+        others: the other members of a committee, stacked into one hybrid; see `committee`.
+        log_shares: of the members in the answer, this one's first; None without others.
     """
 
     flow: Flow
@@ -60,6 +80,8 @@ class Hybrid(eqx.Module):
     dropout: float = eqx.field(static=True)
     guided: int | None = eqx.field(static=True)
     density: "Hybrid | None"
+    others: "Hybrid | None"
+    log_shares: Buffer | None
 
     def __init__(
         self,
@@ -69,6 +91,8 @@ class Hybrid(eqx.Module):
         dropout: float = 0.0,
         guided: int | None = None,
         density: "Hybrid | None" = None,
+        others: "Hybrid | None" = None,
+        log_shares: Buffer | None = None,
     ):
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout is a rate, 0 <= dropout < 1; got {dropout}.")
@@ -82,6 +106,35 @@ class Hybrid(eqx.Module):
         self.flow, self.head = flow, head
         self.completion = completion if completion is not None and completion.needed else None
         self.dropout, self.guided, self.density = float(dropout), guided, density
+        self.others, self.log_shares = others, log_shares
+
+    @classmethod
+    def committee(
+        cls,
+        members: "Sequence[Hybrid]",
+        density: "Hybrid | None",
+        log_shares: Float[np.ndarray, " members"] | None = None,
+    ) -> "Hybrid":
+        """The first member with the others, and the density that they share."""
+        first, *rest = members
+        others = shares = None
+        if rest:
+            others = jax.tree.map(lambda *leaves: placed(np.stack(jax.device_get(leaves))), *rest)
+            n = len(members)
+            log_shares = np.full(n, -math.log(n)) if log_shares is None else log_shares
+            shares = Buffer(placed(np.asarray(log_shares, float)))
+        return eqx.tree_at(_shared, first, (density, others, shares), is_leaf=is_none)
+
+    @property
+    def members(self) -> "list[Hybrid]":
+        """Those who answer, one by one, without the density that they share."""
+        first = eqx.tree_at(_shared, self, (None, None, None), is_leaf=is_none)
+        if self.others is None:
+            return [first]
+        n_others = len(jax.tree.leaves(eqx.filter(self.others, eqx.is_array))[0])
+        arrays, rest = eqx.partition(self.others, eqx.is_array)
+        each = (jax.tree.map(lambda leaf, i=i: leaf[i], arrays) for i in range(n_others))
+        return [first, *(eqx.combine(own, rest) for own in each)]
 
     @property
     def source(self) -> "Hybrid":
@@ -106,7 +159,56 @@ class Hybrid(eqx.Module):
         if self.density is not None:
             own = self.density(x)
             u, log_px = own.z, own.log_px
-        return Outputs(z, log_px, self.head(jnp.ravel(z)), u)
+        response = jax.tree.map(lambda leaf: leaf[0], self.responses(point[None], z[None]))
+        return Outputs(z, log_px, response, u)
+
+    def responses(
+        self, points: Float[Array, "rows ..."], zs: Float[Array, "rows ..."]
+    ) -> AbstractResponse:
+        """p(y|x) of filled rows with features `zs`, stacked as `jax.vmap` does."""
+        response = jax.vmap(self.head)(zs.reshape(len(zs), -1))
+        if self.others is None:
+            return response
+
+        def answer(member: Hybrid) -> AbstractResponse:
+            own = member.flow.bijection.forward_rows(points)[0]
+            return jax.vmap(member.head)(own.reshape(len(own), -1))
+
+        more = eqx.filter_vmap(answer, out_axes=1)(self.others)
+        every = jax.tree.map(lambda a, b: jnp.concatenate([a[:, None], b], 1), response, more)
+        shares = cast(Buffer, self.log_shares).value
+        return jax.vmap(lambda parts: pool(parts, shares))(every)
+
+    def log_prob_bound(self, y: Array) -> Float[Array, "*batch"] | None:
+        """The largest log p(y|x) over every x that the heads can tell; None where there is none."""
+        bound = self.head.log_prob_bound(y)
+        if bound is None or self.others is None:
+            return bound
+        more = eqx.filter_vmap(lambda member: member.head.log_prob_bound(y))(self.others)
+        return jnp.maximum(bound, jnp.max(more, axis=0))
+
+    def entered(self, xs: Array) -> Float[Array, "..."]:
+        """Many examples where a step has the same meaning everywhere: whole, behind any logit."""
+        points = xs if self.completion is None else jax.vmap(self.completion.centre)(xs)
+        return self.flow.bijection.entered(points)
+
+    def respond_entered(
+        self, places: Float[Array, "..."], *, guided: bool = True
+    ) -> AbstractResponse:
+        """Responses to what `entered` gives, or to places nearby.
+
+        Gradients are those that labels have, or without `guided` those of all features.
+        """
+        zs = self.flow.bijection.rows_entered(places)
+        return jax.vmap(self.head)(self._read(zs) if guided else zs.reshape(len(zs), -1))
+
+    def _read(self, zs: Float[Array, "..."]) -> Float[Array, "rows dim"]:
+        """Features as the head sees them: of those that labels may not shape, values alone."""
+        features = zs.reshape(len(zs), -1)
+        if self.guided is None:
+            return features
+        shaped, found = jnp.split(features, [self.guided], axis=1)
+        return jnp.concatenate([shaped, jax.lax.stop_gradient(found)], axis=1)
 
     def log_joint(self, x: Array, y: Array) -> Scalar:
         """log p(y, x) of one labelled example."""
@@ -121,7 +223,7 @@ class Hybrid(eqx.Module):
         if self.density is not None:
             own = self.density.forward_rows(xs)
             us, log_px = own.z, own.log_px
-        return Outputs(zs, log_px, jax.vmap(self.head)(zs.reshape(len(zs), -1)), us)
+        return Outputs(zs, log_px, self.responses(points, zs), us)
 
     def filled_rows(self, xs: Array, us: Float[Array, "..."]) -> Outputs:
         """What is known of rows filled by uniforms; log p(x) less log q of what was filled in."""
@@ -130,7 +232,7 @@ class Hybrid(eqx.Module):
         us = zs
         if self.density is not None:
             us, log_px = self.density.flow.forward_rows(points)
-        return Outputs(zs, log_px - log_q, jax.vmap(self.head)(zs.reshape(len(zs), -1)), us)
+        return Outputs(zs, log_px - log_q, self.responses(points, zs), us)
 
     def fill(
         self, xs: Array, us: Float[Array, "..."]
@@ -162,7 +264,7 @@ class Hybrid(eqx.Module):
     ) -> tuple[Outputs, "Hybrid"]:
         """Training's view of a batch: open parts filled with noise, dropout on.
 
-        A density of its own is not seen here: it is trained by itself.
+        A density of its own and other members are not seen here: they are trained by themselves.
         """
         key_fill, key_flow, key_drop = (None,) * 3 if key is None else jax.random.split(key, 3)
         log_q = 0.0
@@ -178,10 +280,7 @@ class Hybrid(eqx.Module):
                 )
             xs, log_q = jax.vmap(self.completion.draw)(xs, uniform)
         zs, log_px, flow = self.flow.forward_batch(xs, key=key_flow, start=start)
-        features = zs.reshape(len(zs), -1)
-        if self.guided is not None:
-            shaped, found = jnp.split(features, [self.guided], axis=1)
-            features = jnp.concatenate([shaped, jax.lax.stop_gradient(found)], axis=1)
+        features = self._read(zs)
         if key_drop is not None and self.dropout > 0:
             keep = draw_rows(
                 lambda n: jax.random.bernoulli(key_drop, 1 - self.dropout, (n, features.shape[1])),

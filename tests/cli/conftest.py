@@ -1,13 +1,15 @@
 """A small table with strings and gaps, a model that `diglm train` made of it, and ways to ask."""
 
+import io
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
-from running_commands import HEADER, TINY, Ended, in_process_of_its_own, rows  # noqa: E402
+from running_commands import HEADER, TINY, Ended, rows  # noqa: E402
 
 from diglm.cli.app import main  # noqa: E402
 
@@ -51,7 +53,12 @@ def said_in_training() -> dict[str, str]:
 def model(table, tmp_path_factory, said_in_training) -> Path:
     """A classifier, made as a person makes it."""
     out = tmp_path_factory.mktemp("models") / "plants.diglm"
-    done = in_process_of_its_own("train", table, "--target", "kind", "--out", out, "--json", *TINY)
-    assert done.returncode == 0, done.stderr
-    said_in_training |= {"out": done.stdout, "err": done.stderr}
+    words = ["diglm", "train", str(table), "--target", "kind", "--out", str(out), "--json", *TINY]
+    told = {"out": io.StringIO(), "err": io.StringIO()}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr(sys, "argv", words)
+        with redirect_stdout(told["out"]), redirect_stderr(told["err"]):
+            main(words[1:])
+    said_in_training |= {name: text.getvalue() for name, text in told.items()}
+    assert not ended.value.code, said_in_training["err"]
     return out

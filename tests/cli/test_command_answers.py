@@ -1,6 +1,8 @@
 """`diglm predict`, `sample`, `explain`, `evaluate`, `info`: rows in, the same numbers out."""
 
+import io
 import json
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +10,6 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from running_commands import in_process_of_its_own
 
 from diglm import load
 
@@ -54,11 +55,12 @@ def test_answers_go_to_standard_output_and_talk_does_not(diglm, model, later_tab
     assert diglm("predict", model, later_table, "-q").err == ""
 
 
-@pytest.mark.slow
-def test_rows_may_come_through_a_pipe(model, later_table, expected):
-    done = in_process_of_its_own("predict", model, "-", input=later_table.read_text())
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+def test_rows_may_come_through_a_pipe(diglm, model, later_table, expected, monkeypatch):
+    pipe = io.TextIOWrapper(io.BytesIO(later_table.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", pipe)
+    ended = diglm("predict", model, "-")
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
     assert len(lines) == 61
     told = [line.split(",")[1].strip('"') for line in lines[1:]]
     assert told == expected["prediction"].to_pylist()

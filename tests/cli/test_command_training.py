@@ -11,7 +11,7 @@ from diglm import load
 from diglm.cli.errors import CommandError
 from diglm.cli.work.data import open_data
 from diglm.cli.work.holding import held_out, unseen_part
-from diglm.cli.work.looking import infer, look_at
+from diglm.cli.work.looking import infer, look_at, not_meant_as_text
 
 
 def test_training_says_what_it_found(model, said_in_training):
@@ -97,6 +97,29 @@ def test_columns_that_tell_nothing_are_found():
     )
     assert set(seen.useless) == {"number", "name", "same", "empty"}
     assert seen.gaps["group"] == 0.5 and seen.columns["group"] == "categories"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["1.5", "2", "unknown", "-3e4"], "'unknown', are no numbers"),
+        (["1,234", "99", "1,000,000"], "write numbers plainly"),
+        (["5%", "80 %", "7%"], "write numbers plainly"),
+        (["31/12/2024", "1/2/24"], "write dates as"),
+        (["007", "042"], None),  # text by declaration
+        (["a1", "b2"], None),
+        ([], None),
+    ],
+)
+def test_text_that_was_meant_as_numbers_or_dates_is_told(values, said):
+    found = not_meant_as_text(pa.chunked_array([pa.array(values, pa.string())]))
+    assert found is None if said is None else said in found
+
+
+def test_a_target_that_was_meant_as_numbers_is_told():
+    values = [f"{i},{i:03d}" for i in range(1, 60)]
+    with pytest.raises(CommandError, match="was meant as numbers"):
+        infer(pa.chunked_array([values]), "price")
 
 
 def test_a_file_of_options_stands_for_flags_and_flags_win(diglm, table, tmp_path):

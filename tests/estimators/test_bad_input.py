@@ -67,7 +67,7 @@ def test_targets_that_cannot_be():
         HybridRegressor("linear", **TINY).fit(X, np.array(["a", "b"] * 25))
     with pytest.raises(ValueError, match="infinity"):
         HybridRegressor("linear", **TINY).fit(X, np.full(50, np.inf))
-    with pytest.raises(ValueError, match="No training row has a label"):
+    with pytest.raises(ValueError, match="No target to learn from"):
         HybridRegressor("linear", **TINY).fit(X, np.full(50, np.nan))
     with pytest.raises(ValueError, match="50 rows, but y has 49"):
         HybridClassifier("linear", **TINY).fit(X, np.zeros(49))
@@ -98,8 +98,14 @@ def test_targets_that_cannot_be():
         ({"n_epochs": 0}, "n_epochs must be 'auto' or a whole number"),
         ({"batch_size": True}, "batch_size must be 'auto' or a whole number .* got True"),
         ({"learning_rate": -1.0}, "learning_rate must be 'auto' or a finite number > 0; got -1.0"),
-        ({"generative_weight": -1.0}, "generative_weight must be a finite number >= 0; got -1.0"),
-        ({"generative_weight": float("nan")}, "generative_weight must be a finite number"),
+        (
+            {"generative_weight": -1.0},
+            "generative_weight must be 'auto' or a finite number >= 0; got -1.0",
+        ),
+        (
+            {"generative_weight": float("nan")},
+            "generative_weight must be 'auto' or a finite number",
+        ),
         ({"volume_weight": 0.0}, "volume_weight must be None or a finite number > 0; got 0.0"),
         ({"validation_fraction": 1.5}, "validation_fraction must be 'auto' or a finite number"),
         ({"reject": 2.0}, "reject must be a rate"),
@@ -110,9 +116,12 @@ def test_targets_that_cannot_be():
         ({"dropout": "x"}, "dropout must be 'auto' or .*; got 'x'"),
         ({"patience": 0}, "patience must be 'auto' or a whole number"),
         ({"entropy_weight": -1}, "entropy_weight must be a finite number >= 0"),
-        ({"vat_radius": "far"}, "vat_radius must be a finite number >= 0; got 'far'"),
+        ({"vat_radius": "far"}, "vat_radius must be 'auto' or a finite number >= 0; got 'far'"),
         ({"terms": "entropy"}, "terms must be a dictionary of names and weights, or a list"),
-        ({"terms": {"peace": 1.0}}, r"Expected a term among \['entropy', 'vat'\]; got 'peace'"),
+        (
+            {"terms": {"peace": 1.0}},
+            r"Expected a term among \['consistency', 'entropy', 'vat'\]; got 'peace'",
+        ),
         ({"class_weight": "even"}, "class_weight must be 'balanced'"),
         ({"verbose": "loud"}, "verbose must be 'auto' or True or False; got 'loud'"),
     ],

@@ -232,7 +232,7 @@ def test_strange_tables_have_finite_answers():
         assert np.all(np.isfinite(model.information_gain(rows))), name
     exact = HybridRegressor("identity", head="bayesian").fit(*strange["no noise"])
     np.testing.assert_allclose(exact.predict(X), strange["no noise"][1], atol=1e-2)
-    with pytest.raises(ValueError, match="no label|nothing to predict|No training row"):
+    with pytest.raises(ValueError, match="No target to learn from"):
         HybridRegressor("identity", head="bayesian").fit(X, np.full(40, np.nan))
     with pytest.raises(ValueError, match="infinity"):
         HybridRegressor("identity", head="bayesian").fit(X, np.full(40, np.inf))

@@ -99,7 +99,8 @@ def test_unlabelled_rows_are_opt_in(moons):
     model = HybridClassifier("linear", unlabelled=-1, **TINY).fit(X, labels)
     assert model.classes_.tolist() == [0, 1]
     assert np.isnan(model.log_joint(X, labels)).sum() == len(y) - 60
-    plain = HybridClassifier("linear", **TINY).fit(X, labels)
+    with pytest.warns(UserWarning, match="class -1"):
+        plain = HybridClassifier("linear", **TINY).fit(X, labels)
     assert plain.classes_.tolist() == [-1, 0, 1]
 
 

@@ -113,7 +113,7 @@ def test_one_is_familiar_and_minus_one_is_strange(moons, rows):
     assert np.all(moons.predict(rows + 30) == -1)
     decision = moons.decision_function(rows)
     assert np.array_equal(decision < 0, answers == -1)
-    assert np.allclose(decision, moons.score_samples(rows) - moons.offset_)
+    assert np.allclose(decision, -moons.strangeness(rows) - moons.offset_)
     assert np.array_equal(moons.fit_predict(rows), answers)
 
 

@@ -13,7 +13,7 @@ from diglm.heads import make_head
 from diglm.objectives import JointObjective
 from diglm.recipes import CouplingFlow
 from diglm.training import Settings, fit, together
-from diglm.training.together import fit_together
+from diglm.training.together import Run, fit_together
 from diglm.types import Batch, partition
 
 WEIGHTS = [0, 0.1, 10]
@@ -106,17 +106,16 @@ def test_patience_stops_each_model_where_its_own_fit_stops(monkeypatch, cores):
     rows, settings = rows_of(), Settings(n_epochs=14, batch_size=64, patience=2, learning_rate=0.2)
     held = Batch(*(column[:60] for column in rows))
     weights, told = [0.0, 0.3, 3.0], []
-    arguments = dict(validation=held, settings=settings, seed=4)
+    arguments = dict(validation=held, settings=settings)
     results = fit_together(
-        small_model(),
+        [Run(small_model(), weight, seed=4) for weight in weights],
         rows,
         objective=JointObjective(99.0),
-        generative_weights=weights,
         progress=told.append,
         **arguments,
     )
     alone = [
-        fit(small_model(), rows, objective=JointObjective(weight), **arguments)
+        fit(small_model(), rows, objective=JointObjective(weight), seed=4, **arguments)
         for weight in weights
     ]
     for ours, single in zip(results, alone, strict=True):

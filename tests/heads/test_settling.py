@@ -12,6 +12,7 @@ from diglm.heads import ConjugateHead, Features, VariationalHead
 from diglm.heads.base import ROWS_FOR_START
 from diglm.heads.calibration import (
     FEWEST_TO_CALIBRATE,
+    Judged,
     best_factor,
     calibrated,
     least_spreads,
@@ -116,7 +117,7 @@ def test_overconfidence_is_found_out_by_held_out_rows(name):
     assert 1.4 < factor < 2.9
     assert 0.7 < float(best_factor(fitted, held_out)) < 1.4
     zs, ys, weights = (jnp.asarray(part) for part in held_out[:3])
-    after = log_likelihood(calibrated(sure, held_out), zs, ys, weights)
+    after = log_likelihood(calibrated([sure], Judged.alone(held_out))[0], zs, ys, weights)
     assert after > log_likelihood(sure, zs, ys, weights)
 
 
@@ -125,7 +126,8 @@ def test_few_rows_decide_nothing():
     head = heads.fit_head(build("gaussian"), rows.z, rows.y)
     assert best_factor(head, rows) is not None
     few = rows._replace(weight=np.where(np.arange(len(rows.y)) > 0, 1.0, 0.0))
-    assert best_factor(head, few) is None and calibrated(head, few) is head
+    assert best_factor(head, few) is None
+    assert calibrated([head], Judged.alone(few)) == [head]
 
 
 def test_rows_without_weight_do_not_calibrate():
@@ -150,18 +152,18 @@ def test_settling_calibrates_unless_nothing_else_was_fitted(name):
         held = eqx.tree_at(
             lambda h: h.eta_low.value, head, head.eta_low.value.at[places].set(least)
         )
-        shift = np.asarray(widened(held, held_out).bias - head.bias)[places]
+        shift = np.asarray(widened([held], Judged.alone(held_out))[0].bias - head.bias)[places]
         np.testing.assert_allclose(settled.eta_low.value[places], least + shift, rtol=1e-6)
     else:
         judge = calibrated if head.family.of_classes else widened
-        assert eqx.tree_equal(settled, judge(head, held_out))
+        assert eqx.tree_equal(settled, judge([head], Judged.alone(held_out))[0])
 
 
 def factor_of(sd, n):
     """By how much a normal of deviation one is widened for n rows that scatter by exactly `sd`."""
     rows = Features(np.zeros((n, DIM)), sd * np.resize([1.0, -1.0], n), np.ones(n))
     head = heads.GaussianHead(DIM)
-    after = widened(head, rows)
+    (after,) = widened([head], Judged.alone(rows))
     return float(np.exp(after.family.log_scale() - head.family.log_scale()))
 
 

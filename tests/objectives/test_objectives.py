@@ -14,8 +14,8 @@ from diglm.objectives import (
     AbstractTerm,
     Entropy,
     JointObjective,
-    Terms,
     VirtualAdversarial,
+    all_weights,
     terms_of,
     virtual_adversarial_divergence,
 )
@@ -53,7 +53,7 @@ def loss_of(objective, model, rows, **options):
 # The joint
 
 
-def test_unlabelled_rows_add_their_density_only():
+def test_each_part_is_a_mean_over_its_own_rows():
     rows, objective, model = rows_of(), JointObjective(0.5), small_model()
     half = rows._replace(labelled=np.arange(8) < 4)
     other = half._replace(y=np.where(np.arange(8) < 4, rows.y, 1 - rows.y))
@@ -61,7 +61,7 @@ def test_unlabelled_rows_add_their_density_only():
     assert loss == loss_of(objective, model, other)
     outputs = jax.jit(jax.vmap(lambda x: model(x)))(jnp.asarray(rows.x))
     log_py = jax.vmap(lambda r, y: r.log_prob(y))(outputs.response, jnp.asarray(rows.y))
-    expected = -(np.sum(log_py[:4]) + 0.5 * np.sum(outputs.log_px)) / 8
+    expected = -(np.mean(log_py[:4]) + 0.5 * np.mean(outputs.log_px))
     assert np.isclose(loss, expected)
     _, terms = told(objective, model, on_device(half))
     assert np.isclose(terms.log_px, np.mean(outputs.log_px))
@@ -101,9 +101,8 @@ def test_a_density_alone_never_asks_the_head():
         JointObjective(density_only=True, terms=(Entropy(1.0),))
 
 
-def test_means_are_over_the_rows_that_they_are_about():
-    rows = on_device(rows_of()._replace(labelled=np.arange(8) < 2, weight=np.arange(8.0)))
-    assert Terms.weights(rows) == (28, 28, 1, 1)
+def test_rows_without_a_weight_are_no_rows():
+    rows = on_device(rows_of())
     nothing = rows._replace(weight=jnp.zeros(8))
     _, terms = told(JointObjective(), small_model(), nothing)
     assert all(term == 0 for term in terms)
@@ -112,12 +111,12 @@ def test_means_are_over_the_rows_that_they_are_about():
 # Terms
 
 
-def test_entropy_counts_rows_without_a_label():
+def test_entropy_is_that_of_rows_without_a_label():
     rows = rows_of(16)._replace(labelled=np.arange(16) < 4)
     model = small_model()
     plain = loss_of(JointObjective(0.1), model, rows)
     entropy = loss_of(JointObjective(0.1, terms=(Entropy(2.0),)), model, rows)
-    assert np.isclose(entropy - plain, 2.0 * np.log(2) * 12 / 16)  # an untrained head is uniform
+    assert np.isclose(entropy - plain, 2.0 * np.log(2))  # an untrained head is uniform
     labelled = rows._replace(labelled=np.ones(16, bool))
     with_term = loss_of(JointObjective(terms=(Entropy(2.0),)), model, labelled)
     assert with_term == loss_of(JointObjective(), model, labelled)
@@ -128,7 +127,7 @@ def test_virtual_adversarial_step_finds_the_sensitive_direction():
     head = eqx.tree_at(lambda h: h.weight, head, jnp.array([[0.0, 0, 0], [5.0, 0.1, 0]]))
     model = Hybrid(Flow(Identity(3)), head)
     worst = eqx.filter_jit(virtual_adversarial_divergence)(
-        model, jnp.zeros((20, 3)), radius=0.1, key=KEY
+        model, jnp.zeros((20, 3)), jnp.ones(20), radius=0.1, key=KEY
     )
     p, q = 0.5, 1 / (1 + np.exp(0.5))
     exact = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
@@ -145,7 +144,7 @@ def test_steps_on_several_targets_add_up():
     head = eqx.tree_at(lambda h: h.factor.value, head, 1e-9 * head.factor.value)
     model = Hybrid(Flow(Identity(2)), head)
     worst = eqx.filter_jit(virtual_adversarial_divergence)(
-        model, jnp.zeros((4, 2)), radius=1.0, key=KEY
+        model, jnp.zeros((4, 2)), jnp.ones(4), radius=1.0, key=KEY
     )
     assert np.allclose(worst, 0.5 * (9 + 16), rtol=1e-3)
 
@@ -155,8 +154,8 @@ class Length(AbstractTerm):
 
     weight: float = eqx.field(static=True, default=1.0)
 
-    def __call__(self, model, outputs, batch, *, key):
-        return jnp.mean(jnp.sqrt(jnp.sum(jnp.square(outputs.z), axis=1)))
+    def rows(self, seen, *, key):
+        return jnp.sqrt(jnp.sum(jnp.square(seen.outputs.z), axis=1)), all_weights(seen.batch)
 
 
 def test_terms_are_added_with_weights_and_keys_of_their_own():
@@ -169,7 +168,7 @@ def test_terms_are_added_with_weights_and_keys_of_their_own():
 
 
 def test_terms_by_name_and_as_objects(monkeypatch):
-    assert set(TERMS) >= {"entropy", "vat"}
+    assert set(TERMS) >= {"consistency", "entropy", "vat"}
     assert terms_of({"entropy": 2.0, "vat": 0.0}) == (Entropy(2.0),)
     assert terms_of([VirtualAdversarial(1.0, 0.3), Entropy(0.0)]) == (VirtualAdversarial(1.0, 0.3),)
     assert terms_of(()) == terms_of({}) == ()

@@ -5,6 +5,7 @@ import pytest
 
 from diglm import HybridClassifier, HybridRegressor
 from diglm.data.toy import two_moons
+from diglm.recipes import CouplingFlow
 
 TINY = dict(batch_size=64, reject=0.05, random_state=0, verbose=False)
 
@@ -17,8 +18,9 @@ def moons():
 
 @pytest.fixture(scope="session")
 def classifier(moons):
-    """Couplings, trained a little."""
-    return HybridClassifier(n_blocks=2, width=8, n_epochs=40, **TINY).fit(*moons)
+    """Couplings of one network, trained a little."""
+    flow = CouplingFlow(members=1)
+    return HybridClassifier(flow, n_blocks=2, width=8, n_epochs=40, **TINY).fit(*moons)
 
 
 @pytest.fixture(scope="session")

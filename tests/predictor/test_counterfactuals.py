@@ -198,6 +198,26 @@ def test_missing_values_stay_and_rows_do_not_hang_on_each_other():
     assert alone.x.iloc[0].equals(found.x.iloc[1])
 
 
+def test_nobody_is_advised_to_know_less():
+    """Gaps tell the class, so that the nearest features with another answer have them."""
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
+    frame["c"] = rng.choice(["u", "v", None], n, p=[0.4, 0.3, 0.3])
+    frame.loc[rng.random(n) < 0.4, "a"] = np.nan
+    unknown = frame["a"].isna() | frame["c"].isna()
+    label = np.where(unknown | (frame["b"] > 1), "more", "less")
+    model = HybridClassifier("linear", **TINY).fit(frame, label)
+    rows = frame[(model.predict(frame) == "less") & ~unknown][:30]
+    for asked in ({}, {"fixed": ["b"]}, {"n": 2}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MissedTargetWarning)
+            found = model.counterfactual(rows, "more", allow_strange=True, **asked)
+        assert not found.x.isna().any().any(), asked
+    found = model.counterfactual(rows, "more", allow_strange=True, bounds={"c": [None]})
+    assert found.x["c"].isna().all()  # who asks for it is given it
+
+
 def test_a_mean_is_reached_with_columns_fixed(regressor, line):
     X, _ = line
     rows = X[~regressor.rejects(X)][:10]

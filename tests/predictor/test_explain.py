@@ -133,11 +133,12 @@ def test_figures_name_columns_and_values(kinds):
 
 
 @pytest.mark.slow
-def test_an_image_is_explained_by_a_map():
+def test_an_image_is_explained_by_a_map(monkeypatch):
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr("diglm.data.image.PATCHES", 3)  # nine patches are soon explained
     images = np.load("tests/data/mnist_digits.npz")
     image = images[images.files[0]][:1].reshape(1, 28, 28, 1).astype(np.uint8)
-    image[0, :4, :4] = 255  # a block in the corner
+    image[0, :6, :6] = 255  # a block in the corner
     found = load("mnist").explain(image)
     assert found.surprise.shape == found.prediction.shape == (1, 28, 28)
     top = np.unravel_index(np.argmax(found.surprise[0]), (28, 28))

@@ -1,5 +1,7 @@
 """The report of a model: whole, self-contained, and right in its numbers."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,13 @@ from test_report import check_self_contained  # noqa: E402
 from diglm import HybridClassifier, HybridDensity, HybridRegressor, load  # noqa: E402
 from diglm.report import measure, worded  # noqa: E402
 from diglm.report.columns import cell, distance, missing  # noqa: E402
+from diglm.report.judging import refusing_section  # noqa: E402
 from diglm.report.measures import calibration_error, membership  # noqa: E402
+from diglm.report.odd_rows import strangest_section  # noqa: E402
+from diglm.report.page import table  # noqa: E402
+from diglm.report.reasons import _words  # noqa: E402
+from diglm.report.subject import Subject  # noqa: E402
+from diglm.report.views import ImageView  # noqa: E402
 
 TINY = {"flow": "linear", "n_epochs": 2, "reject": 0.05, "random_state": 0, "verbose": False}
 
@@ -46,7 +54,8 @@ def page(classifier, rows, tmp_path_factory):
     truth = y[150:].astype(object)
     truth[:2] = None
     truth[2] = "unheard of"
-    classifier.report(path, X[150:], truth, against=X[:50], title="A <title>", command="diglm x")
+    named = {"title": "A <title>", "command": "diglm x", "note": "Of <May>."}
+    classifier.report(path, X[150:], truth, against=X[:50], **named)
     return path.read_text()
 
 
@@ -78,6 +87,51 @@ def test_every_section_is_there(page, heading):
 
 def test_rows_come_with_reasons_and_commands_with_the_card(page):
     assert "because of" in page and " nats)" in page and "<pre>diglm x</pre>" in page
+
+
+def test_rows_are_called_what_their_owner_calls_them(page, classifier, rows):
+    X, _ = rows  # a part of a frame keeps its index
+    named = set(re.findall(r"<td>(\d+)</td><td>(?:few|many)", page))
+    assert named and named <= {str(i) for i in range(150, 200)}
+    subject = Subject(classifier.predictor_, X[:20], None, rows=[f"r{i}" for i in range(20)])
+    assert re.findall(r"<td>r\d+</td>", strangest_section(subject).content)
+    assert "Of &lt;May&gt;." in page
+
+
+def test_only_what_somebody_chose_is_listed_as_chosen(page):
+    chosen = page.partition("Parameters that are not the defaults")[2].partition("</table>")[0]
+    assert re.findall(r"<tr><td>(\w+)</td>", chosen) == [
+        "flow",
+        "n_epochs",
+        "random_state",
+        "reject",
+    ]
+
+
+def test_columns_that_training_left_out_are_told(classifier, rows, tmp_path):
+    classifier.card_ |= {"left out": {"key": "it looks like an identifier"}}
+    text = classifier.report(tmp_path / "r.html", rows[0][150:]).read_text()
+    classifier.card_.pop("left out")
+    assert "<li>&#x27;key&#x27; was left out: it looks like an identifier.</li>" in text
+
+
+def test_numbers_stand_right_and_words_left():
+    text = table(("a", "b", "c"), [("1", "2.5%", "x"), ("2", "", "3")])
+    assert '<td>1</td><td class="n">2.5%</td><td>x</td>' in text
+    assert "<thead>" not in table(("", ""), [("a", "b")])
+    assert 'class="wide"' in table("abcdefgh", ["abcdefgh"])
+
+
+def test_what_columns_add_is_written_as_people_read_it():
+    found = {"column": ["a", "b", "c"], "value": ["1", "", "3"], "expected": ["1", "2", "4"]}
+    told = _words(found | {"prediction": [-160.4, 99.6, 12.25]}, strange=False)
+    assert told == "a 1 (-160); b missing, not 2 (+100); c 3, not 4 (+12)"
+
+
+def test_no_error_at_all_is_said_rather_than_magnified(classifier, rows):
+    X = rows[0][150:]
+    section = refusing_section(Subject(classifier.predictor_, X, classifier.predict(X)))
+    assert "No row was answered wrongly" in section.reading
 
 
 def test_numbers_are_those_of_the_model(classifier, rows, page):
@@ -112,14 +166,18 @@ def test_a_density_has_a_report_without_a_target(rows, tmp_path):
     assert model.describe()["kind"] == "HybridDensity"
 
 
-@pytest.mark.slow
-def test_images_are_shown_as_images(tmp_path):
-    digits = np.load("tests/data/mnist_digits.npz")
-    model = load("mnist")
-    X, y = (digits[name][:24] for name in ("x", "y"))
-    text = model.report(tmp_path / "r.html", X.reshape(-1, 28, 28, 1), y).read_text()
-    check_self_contained(text)
-    assert "28 by 28 pixels, grey" in text
+@pytest.mark.parametrize(("channels", "word"), [(1, "grey"), (3, "in colour")])
+def test_images_are_shown_as_images(classifier, channels, word):
+    images = np.random.default_rng(0).integers(0, 256, (20, 8, 6, channels), np.uint8)
+    view = ImageView(Subject(classifier.predictor_, images, None))
+    assert f"6 by 8 pixels, {word}" in view.data_section().reading
+    facts = {"row": ["3", "4"], "truth": ["a", "b"], "refused": ["refused", ""]}
+    for html in (
+        view.shown(np.array([3, 4]), facts, None),
+        view.changed(np.array([3, 4]), images[:2], ["row 3: a → b, would be answered"] * 2),
+    ):
+        check_self_contained(html)
+        assert html.startswith('<img src="data:image/png')
 
 
 def test_what_a_model_is_survives_its_file(classifier, tmp_path):
@@ -153,4 +211,5 @@ def test_how_far_columns_moved():
     assert distance(words, np.array(["a", "c"] * 10, object)) == pytest.approx(0.5)
     assert distance(words, np.array(["a", None] * 10, object)) == pytest.approx(0.5)
     assert missing(np.array([1.0, np.nan])).tolist() == [False, True]
+    assert len(cell("long " * 40)) == 40 and cell(pd.Timestamp("2024-01-31")) == "2024-01-31"
     assert cell(None) == "" and cell(0.1 + 0.2) == "0.3"

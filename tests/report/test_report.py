@@ -213,7 +213,13 @@ def leaves(tree):
 
 
 @pytest.mark.slow
-def test_demo_writes_page_and_finite_metrics(tmp_path, capsys):
+def test_demo_writes_page_and_finite_metrics(tmp_path, capsys, monkeypatch):
+    # Tests of their own say how well is drawn and searched; here a little of both will do.
+    monkeypatch.setattr("diglm.predictor.draw.PROPOSALS", 1_024)
+    monkeypatch.setattr("diglm.predictor.search.GENERATIONS", 1)
+    monkeypatch.setattr("diglm.predictor.search.POLISH", 1)
+    xs, ys = digits.load_digits(return_X_y=True)
+    monkeypatch.setattr(digits, "load_digits", lambda return_X_y: (xs[:600], ys[:600]))
     out, results = tmp_path / "demo", tmp_path / "results"
     assert digits.main(["--quick", "--out", str(out), "--results", str(results)]) == 0
     printed = capsys.readouterr().out

@@ -36,6 +36,15 @@ def flats(n: int, seed: int) -> "pd.DataFrame":
     return frame
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_searches():
+    """Tests of their own say how well is searched; here it only has to be served."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("diglm.predictor.search.GENERATIONS", 3)
+        patch.setattr("diglm.predictor.search.POLISH", 2)
+        yield
+
+
 @pytest.fixture(scope="session")
 def table():
     """Rows that no model was fitted to."""

@@ -20,7 +20,7 @@ from diglm.training.loop import epochs
 from diglm.training.settings import Schedule
 from diglm.training.state import State
 from diglm.training.step import run_epoch
-from diglm.training.together import run_epoch_together
+from diglm.training.together import Own, run_epoch_together
 from diglm.types import Batch, partition
 
 
@@ -216,7 +216,8 @@ def test_every_buffer_that_an_epoch_gives_away_is_used(together):
     fixed, loop = (common, turn), run_epoch
     if together:
         state = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), state)
-        fixed, loop = (*fixed, jnp.ones(2), jnp.ones(2, bool)), run_epoch_together
+        own = Own(jnp.ones(2), jnp.ones(2, bool), None, None)
+        fixed, loop = (*fixed, own), run_epoch_together
     given = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(state)]
     taken = eqx.filter_eval_shape(loop.__wrapped__, fixed, state)
     left = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(taken)]

@@ -1,6 +1,7 @@
 """What every bijection offers: both directions, both log-determinants, and a view of a batch."""
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -21,6 +22,7 @@ class AbstractBijection(eqx.Module):
 
     in_shape: eqx.AbstractVar[tuple[int, ...]]
     out_shape: eqx.AbstractVar[tuple[int, ...]]
+    changes_units: ClassVar[bool] = False  # and nothing else, entry by entry
 
     @abstractmethod
     def forward_and_log_det(
@@ -51,6 +53,18 @@ class AbstractBijection(eqx.Module):
     ) -> tuple[Float[Array, "rows ..."], Float[Array, " rows"]]:
         """`inverse_and_log_det` of many examples."""
         return jax.vmap(self.inverse_and_log_det)(zs)
+
+    def entered(self, xs: Float[Array, "rows ..."]) -> Float[Array, "rows ..."]:
+        """Many examples behind the layers that only change units, such as the logit of pixels.
+
+        Black and white are at the ends of an interval, next to which a step of a given length means
+        anything; behind the logit it means the same everywhere.
+        """
+        return xs
+
+    def rows_entered(self, places: Float[Array, "rows ..."]) -> Float[Array, "rows ..."]:
+        """Features from what `entered` gives."""
+        return self.forward_rows(places)[0]
 
     def forward_batch(
         self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False

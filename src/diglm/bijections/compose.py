@@ -1,6 +1,7 @@
 """Bijections made of bijections: a chain of layers, a scan over equal blocks, an inverted layer."""
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import equinox as eqx
 import jax
@@ -61,6 +62,21 @@ class Chain(AbstractBijection):
             layers.append(layer)
         return xs, total, eqx.tree_at(lambda chain: chain.layers, self, tuple(layers))
 
+    def entered(self, xs: Float[Array, "..."]) -> Float[Array, "..."]:
+        for layer in self.layers[: self._n_units]:
+            xs = _frozen(layer, xs)
+        return xs
+
+    def rows_entered(self, places: Float[Array, "..."]) -> Float[Array, "..."]:
+        for layer in self.layers[self._n_units :]:
+            places = _frozen(layer, places)
+        return places
+
+    @property
+    def _n_units(self) -> int:
+        """How many layers, the first ones, change units alone."""
+        return sum(1 for _ in takewhile(lambda layer: layer.changes_units, self.layers))
+
     def retrace(
         self,
         z: Float[Array, "..."],
@@ -73,6 +89,12 @@ class Chain(AbstractBijection):
             gradients.append(grad_layer)
         grad_chain = eqx.tree_at(lambda chain: chain.layers, self, tuple(gradients[::-1]))
         return z, grad_z, grad_chain
+
+
+def _frozen(layer: AbstractBijection, xs: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Many examples through a layer as it will answer; images lie side by side."""
+    by_row = xs.shape[1:] == layer.in_shape
+    return (layer.forward_rows if by_row else layer.forward_and_log_det)(xs)[0]
 
 
 class Scan(AbstractBijection):

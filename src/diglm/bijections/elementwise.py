@@ -1,6 +1,7 @@
 """Bijections that treat every coordinate alone: identity, affine, logit and sigmoid."""
 
 import math
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -103,6 +104,7 @@ class Logit(AbstractBijection):
     Reference: Dinh et al. (2017), https://arxiv.org/abs/1605.08803
     """
 
+    changes_units: ClassVar[bool] = True
     alpha: float = eqx.field(static=True)
     high: float = eqx.field(static=True)
     in_shape: tuple[int, ...] = eqx.field(static=True)

@@ -163,6 +163,16 @@ class Images(AbstractBijection):
         zs, log_dets = self.bijection.forward_and_log_det(xs.transpose(3, 1, 2, 0))
         return zs.T, log_dets
 
+    def entered(
+        self, xs: Float[Array, "rows height width channels"]
+    ) -> Float[Array, "rows height width channels"]:
+        return self.bijection.entered(xs.transpose(3, 1, 2, 0)).transpose(3, 1, 2, 0)
+
+    def rows_entered(
+        self, places: Float[Array, "rows height width channels"]
+    ) -> Float[Array, "rows dim"]:
+        return self.bijection.rows_entered(places.transpose(3, 1, 2, 0)).T
+
     def inverse_rows(
         self, zs: Float[Array, "rows dim"]
     ) -> tuple[Float[Array, "rows height width channels"], Float[Array, " rows"]]:

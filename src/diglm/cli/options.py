@@ -28,4 +28,6 @@ Out = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+Seed = Annotated[
+    int, typer.Option("--seed", help="Seed of everything random.", min=0, max=2**32 - 1)
+]

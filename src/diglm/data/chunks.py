@@ -5,10 +5,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from diglm.data.mixing import Mixing, in_turn
 from diglm.types import Batch
 
 
@@ -139,6 +141,7 @@ class ArrayPlan:
     """Rows in memory, in a new random order every epoch; a shard is a place in the batch.
 
     Rows that fill no whole step at the end of an epoch are left out; the next leaves out others.
+    Where few rows have a label, an epoch is one pass over the others: see `diglm.data.mixing`.
 
     Attributes:
         rows: NumPy arrays; rows of weight zero are never drawn.
@@ -159,6 +162,18 @@ class ArrayPlan:
                 f"batch of {self.batch_size}. Use a smaller batch_size."
             )
 
+    @cached_property
+    def _kinds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the rows with a label, and of those without."""
+        used, known = np.asarray(self.rows.weight) > 0, np.asarray(self.rows.labelled)
+        return np.flatnonzero(used & known), np.flatnonzero(used & ~known)
+
+    @cached_property
+    def mixture(self) -> Mixing:
+        """How batches are made up."""
+        labelled, others = self._kinds
+        return Mixing.of(len(labelled), len(others), self.batch_size, multiple=8)
+
     @property
     def n_shards(self) -> int:
         """Every place in the batch can be another process's."""
@@ -167,7 +182,9 @@ class ArrayPlan:
     @property
     def n_steps(self) -> int:
         """Steps of an epoch."""
-        return int(np.sum(self.rows.weight > 0)) // self.batch_size
+        labelled, others = self._kinds
+        n = len(others) if self.mixture.apart else len(labelled) + len(others)
+        return n // self.mixture.n_others
 
     @property
     def n_chunks(self) -> int:
@@ -178,6 +195,8 @@ class ArrayPlan:
         self, *, shards: Sequence[int], start: tuple[int, int] = (0, 0), stop_epoch: int
     ) -> ChunkReader:
         """The chunks from a position on, with those places of each batch."""
+        weight, labelled = (np.asarray(c) for c in (self.rows.weight, self.rows.labelled))
+        rows_to_read = self.rows._replace(weight=self.mixture.counted(weight, labelled))
 
         def chunks(is_closed: Callable[[], bool]) -> Iterator[Chunk]:
             first = start[1]
@@ -188,7 +207,7 @@ class ArrayPlan:
                         return
                     begin = index * self.steps_per_chunk
                     picked = order[begin : begin + self.steps_per_chunk]
-                    rows = Batch(*(np.asarray(column)[picked] for column in self.rows))
+                    rows = Batch(*(np.asarray(column)[picked] for column in rows_to_read))
                     yield Chunk(epoch, index, len(picked), rows)
                 first = 0
 
@@ -196,6 +215,11 @@ class ArrayPlan:
 
     def _order(self, epoch: int) -> np.ndarray:
         """Row numbers of an epoch, (steps, batch)."""
-        used = np.flatnonzero(self.rows.weight > 0)
-        order = np.random.default_rng([self.seed, epoch]).permutation(used)
-        return order[: self.n_steps * self.batch_size].reshape(self.n_steps, self.batch_size)
+        rng, n, mixture = np.random.default_rng([self.seed, epoch]), self.n_steps, self.mixture
+        labelled, others = self._kinds
+        passing = others if mixture.apart else np.sort(np.concatenate([labelled, others]))
+        dealt = rng.permutation(passing)[: n * mixture.n_others].reshape(n, mixture.n_others)
+        if not mixture.apart:
+            return dealt
+        repeated = in_turn(labelled, n * mixture.n_labelled, rng)
+        return mixture.laid_out(repeated.reshape(n, mixture.n_labelled), dealt)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
@@ -68,6 +69,23 @@ class AbstractEncoder(ABC):
     @abstractmethod
     def check(cls, X: Any) -> Any:
         """`X`, or a clear error for what is not rows of this kind."""
+
+    @classmethod
+    def joined(cls, X: Any, more: Any) -> Any:
+        """Rows of `X` and of `more`, both checked, in the container of `X`."""
+        frames = [nw.from_native(rows, eager_only=True, pass_through=True) for rows in (X, more)]
+        if all(isinstance(frame, nw.DataFrame) for frame in frames):
+            missing = [name for name in frames[0].columns if name not in frames[1].columns]
+            if missing:
+                raise ValueError(f"The rows to be added lack the column {missing[0]!r} of X.")
+            return nw.concat([frames[0], frames[1].select(frames[0].columns)]).to_native()
+        first, second = np.asarray(X), np.asarray(more)
+        if first.shape[1:] != second.shape[1:]:
+            raise ValueError(
+                f"Rows of X have shape {first.shape[1:]}, but those to be added "
+                f"{second.shape[1:]}; give rows of one kind."
+            )
+        return np.concatenate([first, second])
 
     @classmethod
     @abstractmethod

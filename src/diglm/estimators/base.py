@@ -18,7 +18,7 @@ from diglm.estimators.reporting import AbstractReportedEstimator
 from diglm.fitting import FileSource, Fitted, Request, run
 from diglm.fitting.sources import AbstractSource
 from diglm.hybrid import Hybrid
-from diglm.objectives import AbstractTerm, Entropy, VirtualAdversarial, terms_of
+from diglm.objectives import AskedTerms, terms_of
 from diglm.parameters import Constraints, check_parameters, check_whole
 from diglm.predictor import Predictor, save_predictor
 from diglm.predictor.frames import table_like
@@ -77,15 +77,16 @@ class AbstractHybridEstimator(
         """The parameters, checked and resolved."""
         given = self.get_params(deep=False)
         check_parameters(given, self.constraints)
+        weight = given.get("generative_weight", "auto")
         sizes = {name: given[name] for name in AskedSizes._fields if name in given}
         return Request(
             owner=type(self).__name__,
             flow=given["flow"],
             sizes=AskedSizes(**sizes),
             learn_target=self._learn_target,
-            generative_weight=float(given.get("generative_weight", 1.0)),
+            generative_weight=weight if isinstance(weight, str) else float(weight),
             volume_weight=given.get("volume_weight"),
-            terms=self._terms(given),
+            asked_terms=self._terms(given),
             validation_fraction=given["validation_fraction"],
             score=score_of(given["score"]),
             rule=self._rule(),
@@ -99,18 +100,16 @@ class AbstractHybridEstimator(
         return rule_of(self.get_params(deep=False)["reject"])
 
     @staticmethod
-    def _terms(given: Mapping[str, Any]) -> tuple[AbstractTerm, ...]:
+    def _terms(given: Mapping[str, Any]) -> AskedTerms:
         """The terms that the parameters ask for, by weights of their own or in a list."""
         if "terms" not in given:
-            return ()
-        weights = {
-            name: float(given[name]) for name in ("entropy_weight", "vat_weight", "vat_radius")
-        }  # type: ignore
-        named = [
-            Entropy(weights["entropy_weight"]),
-            VirtualAdversarial(weights["vat_weight"], weights["vat_radius"]),
-        ]
-        return terms_of(named) + terms_of(given["terms"])  # type: ignore[arg-type]
+            return AskedTerms()
+
+        def asked(name: str) -> Any:
+            return given[name] if isinstance(given[name], str) else float(given[name])
+
+        terms = terms_of(given["terms"])
+        return AskedTerms(asked("entropy_weight"), asked("vat_weight"), asked("vat_radius"), terms)
 
     def _fit(self, source: AbstractSource, seed: int) -> None:
         """Fit to the rows of a source; attributes are set only on success."""

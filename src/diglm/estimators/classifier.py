@@ -53,7 +53,8 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
             with parameters of its own, such as `Bayesian(inference="laplace")`.
         generative_weight: w of lambda = w / D, the weight of log p(x) in the objective of the flow
             that the head reads; 0 trains it purely discriminatively. A density of its own, which
-            tables have by default, does not depend on it.
+            tables have by default, does not depend on it. "auto" is 1, but where rows without a
+            label shape the answers and there is such a density 0.
         volume_weight: None, or the weight lambda of the log-determinant alone (the base density
             then has variance lambda, see `diglm.objectives.joint`); replaces generative_weight.
         n_epochs: passes over the rows at most; "auto" chooses.
@@ -69,9 +70,12 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         reject: rate of familiar rows that may be refused (conformal), "minimum" (the paper's
             rule), None for never, or a rule of `diglm.refusal` such as `Minimum(slack=1.0)`.
         unlabelled: the value of y that marks a row without a label; None for no such rows.
-        entropy_weight: weight of the entropy of p(y|x) on unlabelled rows.
-        vat_weight: weight of virtual adversarial training, on all rows.
-        vat_radius: length of its step, in standardised units.
+        entropy_weight: weight of the mean entropy of p(y|x) over unlabelled rows, beside that of
+            log p(y|x) over labelled ones.
+        vat_weight: weight of virtual adversarial training, a mean over all rows; "auto" is 3 where
+            most rows of a table have no label and its flow is one of couplings, else 0.
+        vat_radius: length of its step, in standard deviations of a column, or of a pixel behind the
+            logit; "auto" is 0.2 times the square root of their number.
         terms: what else is minimised: names of `diglm.objectives.TERMS` with weights, or terms.
         class_weight: None, "balanced", or a dictionary of weights by class, in training.
         extra: "error", or "ignore" for frames with columns that fit did not see.
@@ -92,7 +96,7 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         depth: Size = "auto",
         dropout: float | str = "auto",
         head: Head = "auto",
-        generative_weight: float = 1.0,
+        generative_weight: float | str = "auto",
         volume_weight: float | None = None,
         n_epochs: Size = "auto",
         max_time: float | None = None,
@@ -104,8 +108,8 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         reject: Reject = 0.01,
         unlabelled: object = None,
         entropy_weight: float = 0.0,
-        vat_weight: float = 0.0,
-        vat_radius: float = 1.0,
+        vat_weight: float | str = "auto",
+        vat_radius: float | str = "auto",
         terms: Terms = (),
         class_weight: ClassWeight = None,
         extra: str = "error",

@@ -75,12 +75,12 @@ PREDICTING: Constraints = {
     **NETWORK,
     "dropout": [AUTO, Real(0.0, 1.0, open_high=True)],
     "head": [Like((str, AbstractHeadChoice), "the name of a head, or a head of diglm.heads")],
-    "generative_weight": [Real(0.0)],
+    "generative_weight": [AUTO, Real(0.0)],
     "volume_weight": [OneOf(None), Real(0.0, open_low=True)],
     "unlabelled": [Anything()],
     "entropy_weight": [Real(0.0)],
-    "vat_weight": [Real(0.0)],
-    "vat_radius": [Real(0.0)],
+    "vat_weight": [AUTO, Real(0.0)],
+    "vat_radius": [AUTO, Real(0.0)],
     "terms": [
         Like((Mapping, list, tuple), "a dictionary of names and weights, or a list of terms")
     ],

@@ -57,6 +57,7 @@ class AbstractPredictingEstimator(AbstractWatchingEstimator):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
+        X_unlabelled: Rows | None = None,
         groups: ArrayLike | None = None,
         checkpoint: str | os.PathLike | None = None,
     ) -> Self:
@@ -65,11 +66,18 @@ class AbstractPredictingEstimator(AbstractWatchingEstimator):
         Args:
             X: a table, or images (rows, height, width, channels) of bytes or floats in [0, 1].
             y: targets, one a row.
-            sample_weight: what each row counts.
+            sample_weight: what each row of `X` counts.
+            X_unlabelled: further rows, whose targets nobody knows; each counts one.
             groups: the group of each row, for head="mixed".
             checkpoint: folder where a fit to images is kept; the same call again resumes it.
         """
         source = self._memory(X, y, sample_weight, groups, checkpoint)
+        if X_unlabelled is not None:
+            if groups is not None:
+                raise ValueError(
+                    "Rows of X_unlabelled are of no group; mark rows without a label in y instead."
+                )
+            source = source.with_unlabelled(checked_rows(X_unlabelled))
         self._fit(source, seed_of(self.random_state))
         return self
 

@@ -61,7 +61,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
             such as `Bayesian(noise=0.1)` or `Mixed(slopes=["age"])`.
         generative_weight: w of lambda = w / D, the weight of log p(x) in the objective of the flow
             that the head reads; 0 trains it purely discriminatively. A density of its own, which
-            tables have by default, does not depend on it.
+            tables have by default, does not depend on it. "auto" is 1.
         volume_weight: None, or the weight lambda of the log-determinant alone (the base density
             then has variance lambda, see `diglm.objectives.joint`); replaces generative_weight.
         n_epochs: passes over the rows at most; "auto" chooses.
@@ -77,9 +77,11 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
         reject: rate of familiar rows that may be refused (conformal), "minimum" (the paper's
             rule), None for never, or a rule of `diglm.refusal` such as `Minimum(slack=1.0)`.
         unlabelled: a value of y that marks a row without a label, besides NaN.
-        entropy_weight: weight of the entropy of p(y|x) on unlabelled rows.
-        vat_weight: weight of virtual adversarial training, on all rows.
-        vat_radius: length of its step, in standardised units.
+        entropy_weight: weight of the mean entropy of p(y|x) over unlabelled rows, beside that of
+            log p(y|x) over labelled ones.
+        vat_weight: weight of virtual adversarial training, a mean over all rows; "auto" is 0.
+        vat_radius: length of its step, in standard deviations of a column, or of a pixel behind the
+            logit; "auto" is 0.2 times the square root of their number.
         terms: what else is minimised: names of `diglm.objectives.TERMS` with weights, or terms.
         extra: "error", or "ignore" for frames with columns that fit did not see.
         absent: "error", or "draw" for frames without some columns of fit: answers are then averaged
@@ -99,7 +101,7 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
         depth: Size = "auto",
         dropout: float | str = "auto",
         head: Head = "auto",
-        generative_weight: float = 1.0,
+        generative_weight: float | str = "auto",
         volume_weight: float | None = None,
         n_epochs: Size = "auto",
         max_time: float | None = None,
@@ -111,8 +113,8 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
         reject: Reject = 0.01,
         unlabelled: object = None,
         entropy_weight: float = 0.0,
-        vat_weight: float = 0.0,
-        vat_radius: float = 1.0,
+        vat_weight: float | str = "auto",
+        vat_radius: float | str = "auto",
         terms: Terms = (),
         extra: str = "error",
         absent: str = "error",

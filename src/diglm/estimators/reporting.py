@@ -1,10 +1,12 @@
 """`report`: one page about a fitted model and rows."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 
 from diglm.data.encoder import Rows
@@ -42,6 +44,8 @@ class AbstractReportedEstimator:
         title: str = "",
         command: str | None = None,
         random_state: int = 0,
+        rows: Sequence[object] | None = None,
+        note: str = "",
     ) -> Path:
         """Write one HTML file about the model and rows `X`: no script, nothing fetched.
 
@@ -57,14 +61,28 @@ class AbstractReportedEstimator:
             title: of the page.
             command: how the report was asked for, to be shown in it.
             random_state: seed of what is drawn.
+            rows: what each row is called where it is shown; by default the index of a pandas
+                frame, and the place of the row, from 0, of all else.
+            note: what readers should know of these rows, said at the top.
         """
         card = dict(self.card_) | ({} if command is None else {"report command": command})
-        return write_report(path, self._subject(X, y, card, against, random_state), title)
+        subject = replace(
+            self._subject(X, y, card, against, random_state),
+            rows=_index_of(X) if rows is None else rows,
+            note=note,
+        )
+        return write_report(path, subject, title)
 
     def describe(self) -> dict[str, object]:
         """What the model is, by name: columns, target, head, threshold, and its card."""
         nothing = self._subject(None, None, self.card_, None, 0)
         return describe(nothing)
+
+    def _chosen(self) -> dict[str, object]:
+        """Parameters that are not the defaults."""
+        usual = type(self)().get_params(deep=False)
+        given = self.get_params(deep=False)
+        return {k: v for k, v in given.items() if repr(v) != repr(usual[k])}
 
     def _subject(
         self,
@@ -80,10 +98,17 @@ class AbstractReportedEstimator:
             None if y is None else np.asarray(as_column(y)),
             history=self.history_,
             density_history=self.density_history_,
-            parameters=self.get_params(deep=False),
+            parameters=self._chosen(),
             card=card,
             against=against,
             explain=getattr(self, "explain", None),
             kind=type(self).__name__,
             seed=seed,
         )
+
+
+def _index_of(X: Rows) -> list[object] | None:
+    """The names of a pandas frame's rows; None for what has none."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    index = nw.maybe_get_index(frame) if isinstance(frame, nw.DataFrame) else None
+    return None if index is None else index.tolist()

@@ -14,12 +14,14 @@ from diglm.data.chunks import AbstractPlan
 from diglm.data.encoder import AbstractEncoder, Rows
 from diglm.data.files.dealing import deal
 from diglm.data.files.formats import BLOCK_ROWS, pa
+from diglm.data.files.mixed import MixedPlan
 from diglm.data.files.opening import open_table
 from diglm.data.files.streaming import StreamPlan, choose_shards, read_chunks
 from diglm.data.files.survey import Survey, survey
 from diglm.data.kinds import encoder_of
+from diglm.data.mixing import Mixing
 from diglm.fitting.sources import AbstractSource, Encode, Read, fingerprint, unit_of
-from diglm.fitting.split import FEWEST_TO_SPLIT, Split
+from diglm.fitting.split import FEWEST_LABELS_TO_SPLIT, FEWEST_TO_SPLIT, Split
 from diglm.fitting.trainers import AbstractTrainer, ChunkedTrainer, Plan
 from diglm.objectives.two_passes import Chunks
 from diglm.predictor.files import blocks, column_of
@@ -35,11 +37,21 @@ MOST_HELD_OUT = 20_000  # rows settle a threshold and a stop; more would only co
 
 
 class Surveyed(NamedTuple):
-    """What the survey of a table left: rows held out, the unit of weights, a hash of the sample."""
+    """What the survey of a table left.
+
+    Attributes:
+        held_out: numbers of the rows held out.
+        unit: of weights.
+        content: a hash of the sample.
+        labelled: rows to train on with a label, where these are few; else None.
+        labelled_rows: their numbers.
+    """
 
     held_out: np.ndarray
     unit: float
     content: str
+    labelled: "pa.Table | None"
+    labelled_rows: np.ndarray
 
 
 class FileSource(AbstractSource):
@@ -96,11 +108,22 @@ class FileSource(AbstractSource):
 
     def read(self, seed: int, validation_fraction: float | str) -> Read:
         found = self._survey(seed, validation_fraction)
-        sampled = pa.concat_tables([found.sample, found.held_out]).unify_dictionaries()
-        n_sample, n_held = found.sample.num_rows, found.held_out.num_rows
+        sample, held_out, held_rows = found.sample, found.held_out, found.held_out_rows
+        labelled, labelled_rows = found.labelled, found.labelled_rows
+        if labelled is not None:  # all of them are in the sample, and none twice
+            inside = np.isin(labelled_rows, held_rows)
+            if len(labelled_rows) < FEWEST_LABELS_TO_SPLIT:
+                kept = ~np.isin(held_rows, labelled_rows)
+                held_out, held_rows = held_out.filter(kept), held_rows[kept]
+                inside[:] = False
+            labelled, labelled_rows = labelled.filter(~inside), labelled_rows[~inside]
+            others = ~np.isin(found.sample_rows, labelled_rows)
+            sample = pa.concat_tables([sample.filter(others), labelled])
+        sampled = pa.concat_tables([sample, held_out]).unify_dictionaries()
+        n_sample, n_held = sample.num_rows, held_out.num_rows
         weights = self._weights(sampled)
         unit = 1.0 if self.weight is None else unit_of(weights)
-        self._surveyed = Surveyed(found.held_out_rows, unit, _content(sampled))
+        self._surveyed = Surveyed(held_rows, unit, _content(sampled), labelled, labelled_rows)
         return Read(
             X=sampled.select(list(self.features)),
             y=self._targets(sampled),
@@ -108,6 +131,7 @@ class FileSource(AbstractSource):
             weight_unit=unit,
             split=Split(np.arange(n_sample), np.arange(n_sample, n_sample + n_held)),
             n_rows=found.n_rows - n_held,
+            n_labelled=None if labelled is None else len(labelled_rows),
             nulls=True,
         )
 
@@ -117,15 +141,18 @@ class FileSource(AbstractSource):
     def trainer(
         self, recipe: AbstractRecipe, train: Batch, settings: Settings, encode: Encode, seed: int
     ) -> AbstractTrainer:
-        plan, make = self._plan(settings, seed), partial(self._batch, encode)
+        make, mixture = partial(self._batch, encode), self._mixture(settings)
+        plan = self._plan(mixture, settings, seed)
         if self.shuffle:
             layout = Layout()
             shards = own_shards(plan.n_shards, layout.n_processes, layout.process)
             plan = deal(plan, self.columns, shards=shards, folder=self._room / "shuffled")
         read = partial(read_chunks, plan, make, columns=self.columns)
-        return ChunkedTrainer(
-            Plan(cast(AbstractPlan, plan), read), train, save_every=self.save_every
-        )
+        prepared = Plan(cast(AbstractPlan, plan), read)
+        if mixture.apart:
+            mixed = MixedPlan(plan, read, make(self._surveyed.labelled), mixture)
+            prepared = Plan(cast(AbstractPlan, mixed), mixed.read)
+        return ChunkedTrainer(prepared, train, save_every=self.save_every)
 
     def described(self, train: Batch, held_out: Batch, settings: Settings) -> dict[str, object]:
         batch_size = self._batch_size(settings)
@@ -172,15 +199,25 @@ class FileSource(AbstractSource):
             seed=seed,
         )
 
-    def _plan(self, settings: Settings, seed: int) -> StreamPlan:
+    def _mixture(self, settings: Settings) -> Mixing:
+        """How batches are made up."""
+        n_labelled, batch_size = len(self._surveyed.labelled_rows), self._batch_size(settings)
+        n_others = self.table.n_rows - len(self._surveyed.held_out) - n_labelled
+        n_shards = choose_shards(batch_size, Layout().n_processes)
+        if batch_size % n_shards:
+            return Mixing(0, batch_size)
+        return Mixing.of(n_labelled, n_others, batch_size, multiple=n_shards)
+
+    def _plan(self, mixture: Mixing, settings: Settings, seed: int) -> StreamPlan:
         batch_size = self._batch_size(settings)
+        apart = [self._surveyed.labelled_rows] if mixture.apart else []
         return StreamPlan(
             table=self.table,
             n_shards=choose_shards(batch_size, Layout().n_processes),
-            batch_size=batch_size,
+            batch_size=mixture.n_others,
             steps_per_chunk=max(1, CHUNK_ROWS // batch_size),
             seed=seed,
-            held_out=self._surveyed.held_out,
+            held_out=np.sort(np.concatenate([self._surveyed.held_out, *apart])),
         )
 
     def _batch_size(self, settings: Settings) -> int:

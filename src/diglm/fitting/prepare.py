@@ -8,10 +8,11 @@ import jax
 import numpy as np
 
 from diglm.data.encoder import AbstractEncoder, Encoded, Rows
+from diglm.fitting.begin import features_of, with_head, with_members
 from diglm.fitting.choosing import at_marginal, chosen_target
 from diglm.fitting.request import Request
 from diglm.fitting.sources import AbstractSource, Read
-from diglm.fitting.split import Split, split_rows
+from diglm.fitting.split import Split, split_labels, split_rows
 from diglm.fitting.trainers import Begun
 from diglm.heads import Features
 from diglm.hybrid import Hybrid
@@ -22,6 +23,7 @@ from diglm.targets import AbstractTarget, Labels
 from diglm.targets.base import Column
 from diglm.types import Batch, partition
 
+MOSTLY = 0.5  # of the rows; with fewer labels, rows without one shape what the head reads
 FEWEST_EXACT_STEPS = 300  # along the evidence of all rows, each as good as an epoch
 
 
@@ -96,7 +98,11 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
     target = request.learn_target(rows.y, rows.weights, nulls=rows.nulls)
     labels = target.read(rows.y)
     split = rows.split or split_rows(
-        request.held_out_share(rows.weights), target.strata(labels), rows.weights, request.seed
+        request.held_out_share(rows.weights),
+        target.strata(labels),
+        rows.weights,
+        request.seed,
+        None if target.density_only else labels.labelled,
     )
     encoder = _encoder(source, rows, target, labels, split)
     encoded = encoder.encode(rows.X, owner=request.owner)
@@ -113,6 +119,10 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
     material = Material(encoder, head, train, n_rows, variance, request.seed, relation)
     density = _own_density(recipe, material, request, held_out, alone=target.density_only)
     _check_base(recipe, target, request, density)
+    request = request.settled(
+        smooth=recipe.smooths and groups is None and _is_smooth(target, labels),
+        own_density=density is not None,
+    )
     sizes = recipe.sizes(request.sizes, n_rows, drops_features=target.drops_features)
     expected = None
     if target.density_only and density is not None:
@@ -129,16 +139,25 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
                 head = at_marginal(target, encoder.dim, 0, labels, rows.weights, split.train)
                 model = eqx.tree_at(lambda m: m.head, model, head)
         exact = _is_exact(model, request)
-        model, expected = _with_head(model, encoder, (encoded, split, batch), groups, codes, exact)
+        parts = (encoded, split, batch)
+        model, expected = with_head(model, encoder, parts, groups, codes, exact)
         if expected is not None:
             taken = (batch.y - expected).astype(batch.y.dtype)
             train, held_out = (Batch(*(c[part] for c in batch._replace(y=taken))) for part in split)
         settings = recipe.settings(sizes, encoder, lambda_of(request))
         if _exact_steps(target) and isinstance(request.sizes.n_epochs, str):
             settings = replace(settings, n_epochs=max(settings.n_epochs, FEWEST_EXACT_STEPS))
-        objective = objective_of(request, target, encoder.dim, float(n_rows))
+        n_labelled = rows.n_labelled or n_rows * float(np.mean(train.labelled))
+        objective = objective_of(request, target, encoder.dim, float(n_labelled))
         augment = recipe.augmentation(encoder)
-        begun = Begun(model, objective, settings, held_out, augment, exact)
+        begun = Begun(model, objective, settings, held_out, augment, exact, known=train)
+        single = groups is not None or exact or density is None or not source.holds_all
+        if not single and not request.terms:
+            begun = with_members(
+                begun, recipe, sizes, encoder, parts,
+                _of_labels(request, target, split, labels, rows), request.seed,
+                kept=split.held_out if request.reads_head(encoder.layout) else None,
+            )  # fmt: skip
     target = target.with_marginal(rows.y, rows.weights)
     return Prepared(
         request, rows, target, encoder, encoded, split, train, expected, groups, codes,
@@ -180,7 +199,7 @@ def can_have_class_base(target: AbstractTarget, request: Request) -> bool:
 
 def lambda_of(request: Request) -> float | None:
     """The weight of log p(x), times D; None where only the volume is weighed."""
-    return None if request.volume_weight is not None else request.generative_weight
+    return None if request.volume_weight is not None else float(request.generative_weight)
 
 
 def objective_of(
@@ -191,23 +210,10 @@ def objective_of(
     if target.density_only:
         weight = 1.0
     elif weight is None:
-        weight = request.generative_weight / dim
+        weight = float(request.generative_weight) / dim
     return JointObjective(
         float(weight), n_rows=n_rows, terms=request.terms, density_only=target.density_only
     )
-
-
-def features_of(
-    z: np.ndarray,
-    batch: Batch,
-    encoded: Encoded,
-    groups: Groups | None,
-    codes: np.ndarray | None,
-) -> Features:
-    """Rows as a head sees them."""
-    weight = np.asarray(batch.weight, float) * np.asarray(batch.labelled, float)
-    design = None if groups is None else groups.design(encoded.values)
-    return Features(z, np.asarray(batch.y), weight, design, codes)
 
 
 def _encoder(
@@ -217,7 +223,7 @@ def _encoder(
     trained = np.zeros(len(rows.weights))
     trained[split.train] = rows.weights[split.train] > 0
     encoder = source.encoder_kind(rows.X).fit(rows.X, target.relation(labels), weights=trained)
-    for remark in encoder.remarks:
+    for remark in (*target.remarks, *encoder.remarks):
         warnings.warn(remark, DataWarning, stacklevel=2)
     return encoder
 
@@ -239,40 +245,20 @@ def _is_exact(model: Hybrid, request: Request) -> bool:
     return not others and model.head.has_closed_form and not request.terms
 
 
+def _of_labels(
+    request: Request, target: AbstractTarget, split: Split, labels: Labels, rows: Read
+) -> tuple[Split, np.ndarray | None]:
+    """Which labelled rows teach a committee, which judge it, and what they are stratified by."""
+    strata, labelled = target.strata(labels), labels.labelled
+    share = request.held_out_share(rows.weights * labelled)
+    return split_labels(split, labelled, share, strata, rows.weights, request.seed), strata
+
+
+def _is_smooth(target: AbstractTarget, labels: Labels) -> bool:
+    """Whether answers should be made smooth: of classes that most rows say nothing of."""
+    few = float(np.mean(labels.labelled)) < MOSTLY
+    return target.smooth and few and not _exact_steps(target)
+
+
 def _exact_steps(target: AbstractTarget) -> bool:
     return target.choice is not None and target.choice.exact_steps
-
-
-def _with_head(
-    model: Hybrid,
-    encoder: AbstractEncoder,
-    rows: tuple[Encoded, Split, Batch],
-    groups: Groups | None,
-    codes: np.ndarray | None,
-    exact: bool,
-) -> tuple[Hybrid, np.ndarray | None]:
-    """The model with its head fitted to the features of the untrained flow.
-
-    Training then can only improve on a GLM on the features of a Gaussian copula. Also what effects
-    of groups explain of the targets of all rows, which the flow need not learn.
-    """
-    (encoded, split, batch), viewer = rows, Viewer(encoder, model, groups)
-    every = features_of(np.zeros((len(encoded), 0)), batch, encoded, groups, codes)
-    n_start = len(split.train)
-    if not exact and groups is None:
-        n_start = model.head.rows_for_start(n_start)
-    parts = []
-    for part in (split.train[:n_start], split.held_out):
-        known = part[every.weight[part] > 0]
-        z = np.zeros((0, encoder.dim))
-        if len(known):
-            z = viewer.features(encoded.take(known))
-        parts.append(every.take(known)._replace(z=z))
-    expected = model.head.explained(parts[0], every)
-    if expected is not None:
-        less = every._replace(y=every.y - expected)
-        for i, part in enumerate((split.train[:n_start], split.held_out)):
-            known = part[every.weight[part] > 0]
-            parts[i] = parts[i]._replace(y=less.y[known])
-    head = model.head.begin(*parts, exactly=exact)
-    return eqx.tree_at(lambda m: m.head, model, head), expected

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diglm.bijections import AbstractBijection
-from diglm.objectives import AbstractTerm
+from diglm.objectives import AbstractTerm, AskedTerms
 from diglm.recipes.base import AbstractRecipe, AskedSizes
 from diglm.refusal import AbstractRule, AbstractScore
 from diglm.targets import AbstractTarget
@@ -24,9 +24,9 @@ class Request:
         sizes: of the network and of training; "auto" is resolved by the recipe.
         learn_target: `learn_target(y, weights, nulls=)` finds the meaning of the targets; with
             `nulls` a missing one is a missing label.
-        generative_weight: w of lambda = w / D.
+        generative_weight: w of lambda = w / D, or "auto".
         volume_weight: lambda of the log-determinant alone, instead; or None.
-        terms: what else is minimised.
+        asked_terms: what else is minimised, as far as it can be said without rows.
         validation_fraction: share of rows held out, or "auto".
         score: what refusals are judged by.
         rule: how strange is too strange.
@@ -34,15 +34,17 @@ class Request:
         seed: of everything random.
         verbose: True, False, or "auto" for a bar where a person watches.
         parameters: as they were given, by name; what a checkpoint is known by.
+        compares: whether answers to the rows held out will be compared, which then teach nobody.
+        terms: what else is minimised; see `settled`.
     """
 
     owner: str
     flow: str | AbstractRecipe | AbstractBijection
     sizes: AskedSizes
     learn_target: Learner
-    generative_weight: float
+    generative_weight: float | str
     volume_weight: float | None
-    terms: tuple[AbstractTerm, ...]
+    asked_terms: AskedTerms
     validation_fraction: float | str
     score: AbstractScore
     rule: AbstractRule
@@ -50,6 +52,26 @@ class Request:
     seed: int
     verbose: bool | str
     parameters: Mapping[str, object]
+    compares: bool = False
+
+    def reads_head(self, layout: str) -> bool:
+        """Whether something will read the head's answers to the rows held out."""
+        return self.compares or self.rule.needs_answers or self.score.reads_head(layout)
+
+    terms: tuple[AbstractTerm, ...] = ()
+
+    def settled(self, *, smooth: bool, own_density: bool) -> "Request":
+        """The same with what the rows make of "auto".
+
+        Answers are made smooth, by virtual adversarial training, where most rows have no label. The
+        flow that the head reads then leaves p(x) to a density of its own, if there is one: normal
+        features have no gap between the classes through which an answer could change.
+        """
+        weight = self.generative_weight
+        if isinstance(weight, str):
+            weight = 0.0 if smooth and own_density else 1.0
+        terms = self.asked_terms.settled(smooth=smooth)
+        return replace(self, generative_weight=float(weight), terms=terms)
 
     def weighing(self, generative_weight: float) -> "Request":
         """The same with another weight of log p(x)."""

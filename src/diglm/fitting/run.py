@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 
 from diglm import __about__
-from diglm.compiling import require_own_jax
+from diglm.compiling import drop_programs, require_own_jax
 from diglm.fitting.prepare import Prepared, prepare
 from diglm.fitting.request import Request
 from diglm.fitting.settle import settle
@@ -63,7 +63,7 @@ def run_each(
     They also share a density of its own, which does not depend on the weight.
     """
     require_own_jax()
-    prepared = _prepared_in_time(source, request)
+    prepared = _prepared_in_time(source, replace(request, compares=True))
     runs = [prepared.weighing(weight) for weight in generative_weights]
     trainer, other = trainers_of(source, prepared)
     with _density(source, prepared, other) as with_density:
@@ -78,6 +78,7 @@ def run_each(
 
 def _prepared_in_time(source: AbstractSource, request: Request) -> Prepared:
     """Everything up to training, which takes its share of the time."""
+    drop_programs()
     clock = Clock.of(request.max_time, time.perf_counter())
     prepared = prepare(source, request)
     density = prepared.density

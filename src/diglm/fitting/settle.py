@@ -5,12 +5,15 @@ from typing import cast
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from diglm.fitting.classbase import with_base_of_classes
 from diglm.fitting.prepare import Prepared, can_have_class_base
 from diglm.fitting.sources import AbstractSource, pieces
-from diglm.heads import ConjugateHead
+from diglm.fitting.split import Split
+from diglm.heads import ConjugateHead, Features
 from diglm.heads.bayesian.regression import Statistics
+from diglm.heads.calibration import Judged, row_likelihoods
 from diglm.hybrid import Hybrid
 from diglm.predictor import evaluate
 from diglm.predictor.look import Viewer
@@ -25,17 +28,23 @@ from diglm.training import FitResult
 NOBODY = np.zeros(0, int)
 DOUBT = 2.0  # standard errors: of the best of many epochs, one is soon gained by chance
 MOST_TO_DOUBT = 200  # held-out rows; by more of them, training is judged well
+SHARES = np.linspace(0.0, 1.0, 101)
+TOO_LITTLE = 0.02  # of a share, to be worth the time of asking
+MOST_TO_JUDGE = 5_000
 
 
 def settle(prepared: Prepared, result: FitResult, source: AbstractSource) -> Predictor:
     """The predictor that training has led to."""
     split = prepared.split
-    model = _with_base(prepared, _worth_training(prepared, result.model))
-    viewer = Viewer(prepared.encoder, model)
-    trained = NOBODY if model.head.only_held_out else split.train
-    train, held_out = (prepared.features(viewer, part) for part in (trained, split.held_out))
-    settled = model.head.settle(train, held_out, exact=result.stopped == "exact")
-    model = eqx.tree_at(lambda m: m.head, model, settled.head)
+    if prepared.begun.split is not None:
+        model, sums = _settled_committee(prepared, prepared.begun.split, result.model), None
+    else:
+        model = _with_base(prepared, _worth_training(prepared, result.model))
+        viewer = Viewer(prepared.encoder, model)
+        trained = NOBODY if model.head.only_held_out else split.train
+        train, held_out = (prepared.features(viewer, part) for part in (trained, split.held_out))
+        settled = model.head.settle(train, held_out, exact=result.stopped == "exact")
+        model, sums = eqx.tree_at(lambda m: m.head, model, settled.head), settled.sums
     refusal = _refusal(prepared, Viewer(prepared.encoder, model, prepared.groups))
     predictor = Predictor(
         prepared.encoder,
@@ -45,28 +54,30 @@ def settle(prepared: Prepared, result: FitResult, source: AbstractSource) -> Pre
         prepared.groups,
         owner=prepared.request.owner,
     )
-    if settled.sums is None:
+    if sums is None:
         return predictor
-    return _remembering(prepared, predictor, source, settled.sums)
+    return _remembering(prepared, predictor, source, sums)
 
 
 def _worth_training(prepared: Prepared, model: Hybrid) -> Hybrid:
     """The trained model, or that from which it set out where training may have gained by chance.
 
     Of many epochs the best on a few held-out rows looks better than it is. Where the gain in
-    log p(y|x) is within two standard errors the head's flow stays a plain GLM of the columns.
+    log p(y|x) is within two standard errors the head's flow stays a plain GLM of the columns. So it
+    does where labels are too few to hold any out and nothing but them has shaped it.
     """
     start, part = prepared.begun.model, prepared.split.held_out
     labelled = prepared.target.read(prepared.rows.y).labelled[part]
     part = part[labelled & (prepared.rows.weights[part] > 0)]
     alone = model.density is None or prepared.groups is not None
+    untold = len(part) == 0 and not np.all(prepared.train.labelled)
+    if untold and not alone and not prepared.request.terms:
+        return _with_density(start, model)
     if alone or not 0 < len(part) <= MOST_TO_DOUBT:
         return model
     ys, weights = prepared.rows.y[part], prepared.rows.weights[part]
     encoded = prepared.encoded.take(part)
-    start = eqx.tree_at(
-        lambda m: m.density, start, model.density, is_leaf=lambda leaf: leaf is None
-    )
+    start = _with_density(start, model)
     told = []
     for one in (model, start):
         response = Viewer(prepared.encoder, one).look(encoded, None, evaluate.respond).response
@@ -75,6 +86,85 @@ def _worth_training(prepared: Prepared, model: Hybrid) -> Hybrid:
     gain = np.average(gains, weights=weights)
     error = np.sqrt(np.average((gains - gain) ** 2, weights=weights) / len(part))
     return start if gain <= DOUBT * error else model
+
+
+def _with_density(start: Hybrid, model: Hybrid) -> Hybrid:
+    return eqx.tree_at(lambda m: m.density, start, model.density, is_leaf=lambda leaf: leaf is None)
+
+
+def _settled_committee(prepared: Prepared, own: Split, trained: Hybrid) -> Hybrid:
+    """The committee, with the plain model from which it set out as one more member.
+
+    Training may have gained by chance, and of few rows a GLM may be the best there is. So the
+    trained members together and the plain model answer in shares that the judged rows tell, and
+    the heads' confidence is judged as they answer. The density of its own is the trained model's.
+    """
+    places, members = _to_judge(prepared, own), trained.members
+    plain = prepared.begun.plain
+    judged = _judged(prepared, own, members, places)
+    usual = np.full(len(members), -np.log(len(members)))
+    if plain is not None and len(places):
+        alone = _judged(prepared, own, [plain], places)
+        together = row_likelihoods([one.head for one in members], judged)
+        share = expected_share(together, row_likelihoods([plain.head], alone), judged.weights)
+        if share < TOO_LITTLE:
+            members, judged, usual = [plain], alone, np.zeros(1)
+        elif share <= 1 - TOO_LITTLE:
+            members = [*members, plain]
+            shares = [np.log(share) + judged.log_shares, np.log1p(-share) + alone.log_shares]
+            zs = np.concatenate([judged.zs, alone.zs])
+            judged = judged._replace(zs=zs, log_shares=np.concatenate(shares))
+            usual = np.append(np.log(share) + usual, np.log1p(-share))
+    trains = [_train(prepared, own, one) for one in members]
+    heads = members[0].head.settle_together([one.head for one in members], trains, judged)
+    settled = [
+        eqx.tree_at(lambda m: m.head, one, head) for one, head in zip(members, heads, strict=True)
+    ]
+    return Hybrid.committee(settled, density=trained.density, log_shares=usual)
+
+
+def expected_share(
+    trained: Float[np.ndarray, " rows"],
+    plain: Float[np.ndarray, " rows"],
+    weights: Float[np.ndarray, " rows"],
+) -> float:
+    r"""The expected share w of a model in the mixture $w\,p_1(y|x) + (1 - w)\,p_0(y|x)$.
+
+    Given log-likelihoods of rows times their weights, from a uniform prior. Few rows leave both
+    models about half, many decide.
+    """
+    counted = weights > 0
+    first, second = (told[counted] / weights[counted] for told in (trained, plain))
+    with np.errstate(divide="ignore"):
+        mixed = np.logaddexp(np.log(SHARES)[:, None] + first, np.log1p(-SHARES)[:, None] + second)
+    fit = mixed @ weights[counted]
+    posterior = np.exp(fit - np.max(fit))
+    return float(posterior @ SHARES / np.sum(posterior))
+
+
+def _to_judge(prepared: Prepared, own: Split) -> np.ndarray:
+    """Places among the rows that judge a committee of those that count."""
+    places = np.flatnonzero(prepared.rows.weights[own.held_out] > 0)
+    return places[np.linspace(0, len(places) - 1, min(len(places), MOST_TO_JUDGE)).astype(int)]
+
+
+def _judged(prepared: Prepared, own: Split, members: list[Hybrid], places: np.ndarray) -> Judged:
+    """The rows as each member sees them, and who may answer for which."""
+    rows = own.held_out[places]
+    seen = [prepared.features(Viewer(prepared.encoder, one), rows) for one in members]
+    may = np.ones((len(members), len(rows)), bool)
+    if len(members) > 1:
+        left_out = (left - len(own.train) for left in prepared.begun.left_out)
+        may = np.stack([np.isin(places, left) for left in left_out])
+    with np.errstate(divide="ignore"):
+        shares = np.log(may / np.sum(may, axis=0))
+    return Judged(np.stack([one.z for one in seen]), shares, seen[0].y, seen[0].weight)
+
+
+def _train(prepared: Prepared, own: Split, member: Hybrid) -> Features:
+    """Rows that bound the spreads of a member's head."""
+    part = own.train[:0] if member.head.only_held_out else own.train
+    return prepared.features(Viewer(prepared.encoder, member), part)
 
 
 def _refusal(prepared: Prepared, viewer: Viewer) -> Refusal:

@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -22,7 +22,7 @@ from diglm.fitting.trainers import (
 )
 from diglm.objectives.two_passes import Chunks
 from diglm.recipes import AbstractRecipe
-from diglm.targets.base import Column
+from diglm.targets.base import Column, is_missing
 from diglm.training import Settings
 from diglm.types import Batch
 
@@ -42,6 +42,7 @@ class Read(NamedTuple):
         groups: of the rows, or None.
         split: which rows are held out; None leaves it to the run.
         n_rows: rows to train on, in all; None for those that are here.
+        n_labelled: how many of them have a label; None for as large a share as of those here.
         nulls: whether a missing target is a missing label.
     """
 
@@ -52,6 +53,7 @@ class Read(NamedTuple):
     groups: Column | None = None
     split: Split | None = None
     n_rows: int | None = None
+    n_labelled: int | None = None
     nulls: bool = False
 
 
@@ -106,6 +108,7 @@ class MemorySource(AbstractSource):
         weight_unit: the mean of the user's weights that are above zero.
         groups: of the rows, or None.
         checkpoint: folder where the run is kept; None for nowhere.
+        nulls: whether a missing target is a missing label.
     """
 
     X: Rows
@@ -114,11 +117,29 @@ class MemorySource(AbstractSource):
     weight_unit: float = 1.0
     groups: Column | None = None
     checkpoint: Path | None = None
+    nulls: bool = False
     must_be_seeded: ClassVar[bool] = True
     holds_all: ClassVar[bool] = True
 
     def read(self, seed: int, validation_fraction: float | str) -> Read:
-        return Read(self.X, self.y, self.weights, self.weight_unit, self.groups)
+        return Read(self.X, self.y, self.weights, self.weight_unit, self.groups, nulls=self.nulls)
+
+    def with_unlabelled(self, more: Rows) -> "MemorySource":
+        """The same with further rows, which have no target; the others must have one."""
+        if np.any(missing := is_missing(self.y.reshape(len(self.y), -1)[:, 0])):
+            raise ValueError(
+                f"Input y contains NaN or None in {missing.sum()} of {len(self.y)} rows beside "
+                "X_unlabelled; give rows without a label in one way."
+            )
+        X = self.encoder_kind(self.X).joined(self.X, more)
+        n = len(X) - len(self.y)
+        if self.y.dtype.kind == "f":
+            nothing = np.full((n, *self.y.shape[1:]), np.nan, self.y.dtype)
+        else:
+            nothing = np.full((n, *self.y.shape[1:]), None, object)
+        weights = np.concatenate([self.weights, np.full(n, 1 / self.weight_unit)])
+        y = np.concatenate([self.y.astype(nothing.dtype), nothing])
+        return replace(self, X=X, y=y, weights=weights, nulls=True)
 
     def encoder_kind(self, X: Rows) -> type[AbstractEncoder]:
         return encoder_of(X)

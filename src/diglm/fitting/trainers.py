@@ -5,8 +5,11 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
+import numpy as np
+from jaxtyping import Int
 
 from diglm.data.chunks import AbstractPlan, ChunkReader
+from diglm.fitting.split import Split
 from diglm.hybrid import Hybrid
 from diglm.objectives import JointObjective
 from diglm.objectives.two_passes import Chunks
@@ -16,8 +19,11 @@ from diglm.training.checkpoint import Checkpoints
 from diglm.training.clock import NO_LIMIT, Clock
 from diglm.training.progress import Progress
 from diglm.training.stream import fit_stream
-from diglm.training.together import fit_together
+from diglm.training.together import Run, fit_together
 from diglm.types import Batch
+
+NOTHING = 1e-6  # as a weight
+MOST_KNOWN = 1_000
 
 
 class Begun(NamedTuple):
@@ -31,6 +37,11 @@ class Begun(NamedTuple):
         augment: what changes the rows of each step, or None.
         exact: whether the started model is already the fit.
         clock: says when training must be over.
+        rows: of a committee, those that teach it and, behind them, those that judge it.
+        split: their numbers.
+        left_out: which of them each member is not trained on, but judged by.
+        plain: with a committee, the untrained model with its head fitted to all rows.
+        known: rows to train on, whose labels judge where no held-out row has one.
     """
 
     model: Hybrid
@@ -40,11 +51,27 @@ class Begun(NamedTuple):
     augment: Augment | None = None
     exact: bool = False
     clock: Clock = NO_LIMIT
+    rows: Batch | None = None
+    split: Split | None = None
+    left_out: tuple[Int[np.ndarray, " some"], ...] = ()
+    plain: Hybrid | None = None
+    known: Batch | None = None
 
     @property
     def validation(self) -> Batch | None:
-        """The held-out rows, if there are any."""
-        return self.held_out if len(self.held_out.weight) else None
+        """The held-out rows, if there are any, with labels to go by.
+
+        Where labels are so few that all are trained on, held-out rows judge the density and the
+        terms, and the labels of training whether they are learned: those rows are added with a
+        weight that is nothing in means over all rows.
+        """
+        if not len(self.held_out.weight) or self.known is None or np.any(self.held_out.labelled):
+            return self.held_out if len(self.held_out.weight) else None
+        labelled = np.flatnonzero(self.known.labelled)[:MOST_KNOWN]
+        known = Batch(*(np.asarray(column)[labelled] for column in self.known))
+        known = known._replace(weight=(NOTHING * known.weight).astype(known.weight.dtype))
+        pairs = zip(self.held_out, known, strict=True)
+        return Batch(*(np.concatenate([np.asarray(a), b]) for a, b in pairs))
 
 
 class AbstractTrainer(ABC):
@@ -94,6 +121,8 @@ class EpochTrainer(AbstractTrainer):
     def train(
         self, begun: Begun, *, progress: Progress | None, checkpoints: Checkpoints | None = None
     ) -> FitResult:
+        if begun.left_out:
+            return self.train_each([begun], progress=progress)[0]
         return fit(
             begun.model,
             self.rows,
@@ -107,17 +136,44 @@ class EpochTrainer(AbstractTrainer):
 
     def train_each(self, runs: list[Begun], *, progress: Progress | None) -> list[FitResult]:
         first = runs[0]
-        return fit_together(
-            first.model,
-            self.rows,
+        results = fit_together(
+            [one for run in runs for one in self._members(run)],
+            self.rows if first.rows is None else first.rows,
             objective=first.objective,
-            generative_weights=[float(run.objective.generative_weight) for run in runs],
             validation=first.validation,
             settings=first.settings,
-            seed=self.seed,
             progress=progress,
             clock=first.clock,
         )
+        size = max(1, len(first.left_out))
+        return [joined(results[i : i + size]) for i in range(0, len(results), size)]
+
+    def _members(self, begun: Begun) -> list[Run]:
+        """Those of a committee, or the one model."""
+        weight = float(begun.objective.generative_weight)
+        if not begun.left_out:
+            return [Run(begun.model, weight, self.seed)]
+        own = zip(begun.model.members, begun.left_out, strict=True)
+        return [Run(one, weight, self.seed + k, left) for k, (one, left) in enumerate(own)]
+
+
+def joined(results: list[FitResult]) -> FitResult:
+    """The committee of trained members, its history their means over those who still trained."""
+    if len(results) == 1:
+        return results[0]
+    longest = max(results, key=lambda result: len(result.history))
+    history = []
+    for epoch in range(len(longest.history)):
+        told = [result.history[epoch] for result in results if epoch < len(result.history)]
+        history.append({name: float(np.mean([one[name] for one in told])) for name in told[0]})
+        history[-1]["epoch"] = epoch
+    return FitResult(
+        Hybrid.committee([result.model for result in results], None),
+        history,
+        longest.stopped,
+        sum(result.skipped_steps for result in results),
+        max(result.seconds for result in results),
+    )
 
 
 class Plan(NamedTuple):

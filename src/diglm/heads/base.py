@@ -1,6 +1,7 @@
 """What responses and heads offer: from features to a distribution of the target."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -66,8 +67,23 @@ class AbstractResponse(eqx.Module):
         small = mass < 1e-6  # the difference has lost its digits, and the density hardly changes
         return np.where(small, known.logpdf(y) + np.log(width), np.log(np.where(small, 1.0, mass)))
 
+    def of_rows(self) -> "AbstractResponse":
+        """One response for many rows, of what `jax.vmap` over them stacked."""
+        return self
+
     def averaged(self, log_shares: Float[Array, " parts *batch"]) -> "AbstractResponse | None":
         """The average of responses stacked along a first axis, if it is of the same kind."""
+        return None
+
+    @property
+    def trust(self) -> Float[Array, "*batch"] | None:
+        """By what a row's log p(y) is multiplied in training; None where all count alike.
+
+        Where a scale is learned, rows of a small one pull hardest on the location, in proportion to
+        its inverse square, and a location that is wrong is soon taken for noise and left alone.
+        Multiplied by the scale, held still, rows pull more evenly (the beta-NLL of Seitzer et al.,
+        2022, https://arxiv.org/abs/2203.09168, with beta = 1/2).
+        """
         return None
 
     def skill(self, y: Array) -> Scalar:
@@ -75,15 +91,26 @@ class AbstractResponse(eqx.Module):
         return jnp.mean(jnp.square(self.mean - y.astype(self.mean.dtype)))
 
     def divergence(self, other: "AbstractResponse") -> Scalar:
-        """KL divergence to another response; of numbers that of Gaussians of one variance."""
-        apart = jnp.square(self.mean - other.mean) / jnp.maximum(self.variance, 1e-6)
-        return 0.5 * jnp.sum(apart)
+        r"""$D(p, q) = E_p[\log p(y) - \log q(y)]$ of one example to another response of its kind.
+
+        Responses whose integral has no closed form give that of the normal distributions with
+        their means and variances,
+        $\tfrac12 (\log v_q / v_p + (v_p + (m_p - m_q)^2) / v_q - 1)$.
+        """
+        return normal_divergence(self.mean, self.variance, other.mean, other.variance)
 
     def sample(self, key: Key, n: int | None = None) -> Array:
         """One draw per example or, with `n`, that many along a new leading axis."""
         if n is None:
             return self.draw(key)
         return jax.vmap(self.draw)(jax.random.split(key, n))
+
+
+def normal_divergence(mean: Array, variance: Array, mean_q: Array, variance_q: Array) -> Scalar:
+    """The KL divergence of normal distributions, over all targets."""
+    v, v_q = jnp.maximum(variance, 1e-6), jnp.maximum(variance_q, 1e-6)
+    ratio = v / v_q
+    return 0.5 * jnp.sum(ratio - 1 - jnp.log(ratio) + jnp.square(mean - mean_q) / v_q)
 
 
 class Features(NamedTuple):
@@ -172,6 +199,23 @@ class AbstractHead(eqx.Module):
     @abstractmethod
     def settle(self, train: Features, held_out: Features, *, exact: bool) -> Settled:
         """The head made ready to answer after training; see `diglm.heads.calibration`."""
+
+    @property
+    def pools(self) -> bool:
+        """Whether several heads of this kind, each with features of its own, answer together."""
+        return False
+
+    def settle_together(
+        self, heads: Sequence[Any], trains: Sequence[Features], judged: Any
+    ) -> Sequence["AbstractHead"]:
+        """`settle` for heads that answer together, by what each is judged by.
+
+        Args:
+            heads: of this kind.
+            trains: features of the rows that each was trained on.
+            judged: `diglm.heads.calibration.Judged`, rows that some were not trained on.
+        """
+        raise ValueError(f"Several heads of kind {type(self).__name__} cannot answer together.")
 
     def rows_for_start(self, n_rows: int) -> int:
         """How many rows settle a start."""

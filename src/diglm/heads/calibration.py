@@ -1,8 +1,9 @@
 """After training: how sure a head may be, judged by rows that were held out."""
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,24 +31,54 @@ class Calibrated(Protocol):
 Head = TypeVar("Head", bound=AbstractHead)
 
 
-def calibrated(head: Calibrated, held_out: Features) -> AbstractHead:
-    """The head with its confidence scaled by the one number that suits the held-out rows best."""
-    rows = held_out.known()
-    if len(rows.weight) < FEWEST_TO_CALIBRATE:
-        return head  # type: ignore[return-value]
-    return _by(_best_calibration, head, *padded_rows(rows))
+class Judged(NamedTuple):
+    """Rows by which heads are judged that answer together, each by features of its own.
+
+    Attributes:
+        zs: features of the rows, for each head.
+        log_shares: of each head in the answer to each row; minus infinity for one that learned
+            from the row.
+        ys: targets.
+        weights: what each row counts.
+    """
+
+    zs: Float[np.ndarray, "heads rows dim"]
+    log_shares: Float[np.ndarray, "heads rows"]
+    ys: np.ndarray
+    weights: Float[np.ndarray, " rows"]
+
+    @classmethod
+    def alone(cls, held_out: Features) -> "Judged":
+        """Rows that a head by itself did not learn from."""
+        rows = held_out.known()
+        return cls(rows.z[None], np.zeros((1, len(rows.weight))), rows.y, rows.weight)
+
+    def padded(self) -> tuple[Array, Array, Array, Array]:
+        """On the device, padded: tables of similar size share a program."""
+        columns = (self.zs.swapaxes(0, 1), self.log_shares.T, self.ys, self.weights)
+        zs, shares, ys, weights = padded(columns, bucket(len(self.weights)))
+        real = (zs.swapaxes(0, 1), shares.T, weights)
+        zs, shares, weights = (placed(np.asarray(column, float)) for column in real)
+        return zs, shares, placed(ys), weights
+
+
+def calibrated(heads: Sequence[Head], judged: Judged) -> list[Head]:
+    """Heads with their confidence scaled by the one number that suits the judged rows best."""
+    if len(judged.weights) < FEWEST_TO_CALIBRATE:
+        return list(heads)
+    return _by(_best_calibration, heads, judged)
 
 
 def best_factor(head: Calibrated, held_out: Features) -> Array | None:
     """The number by which `calibrated` should widen; None where too few rows could tell."""
-    rows = held_out.known()
-    if len(rows.weight) < FEWEST_TO_CALIBRATE:
+    judged = Judged.alone(held_out)
+    if len(judged.weights) < FEWEST_TO_CALIBRATE:
         return None
-    return _best_factor(head, *padded_rows(rows))
+    return _best_factor(stacked([head]), *judged.padded())  # type: ignore[type-var]
 
 
-def widened(head: Calibrated, held_out: Features) -> AbstractHead:
-    r"""A head of numbers whose spread is what held-out rows say of it, and their doubt.
+def widened(heads: Sequence[Head], judged: Judged) -> list[Head]:
+    r"""Heads of numbers whose spread is what judged rows say of it, and their doubt.
 
     A spread that was learned on the rows trained on is too small, the more so the fewer they are,
     and a few held-out rows leave much open. Its factor c has a prior that finds wider more likely
@@ -56,10 +87,9 @@ def widened(head: Calibrated, held_out: Features) -> AbstractHead:
     posterior predictive distribution. With many rows it is the most likely factor; with twelve
     it is about a tenth more, as a Student-t of twelve degrees of freedom is wider than a normal.
     """
-    rows = held_out.known()
-    if len(rows.weight) < FEWEST_TO_WIDEN:
-        return head  # type: ignore[return-value]
-    return _by(_expected_calibration, head, *padded_rows(rows))
+    if len(judged.weights) < FEWEST_TO_WIDEN:
+        return list(heads)
+    return _by(_expected_calibration, heads, judged)
 
 
 def padded_rows(rows: Features) -> tuple[Array, Array, Array]:
@@ -68,20 +98,32 @@ def padded_rows(rows: Features) -> tuple[Array, Array, Array]:
     return placed(np.asarray(z, float)), placed(y), placed(np.asarray(weight, float))
 
 
+def stacked(heads: Sequence[Head]) -> Head:
+    """Heads of one kind as one, with a leading axis on every array."""
+    return jax.tree.map(lambda *leaves: placed(np.stack(jax.device_get(leaves))), *heads)
+
+
+def _by(factor: Callable[..., Array], heads: Sequence[Head], judged: Judged) -> list[Head]:
+    """The heads widened by the factor that rows tell."""
+    wide = jax.device_get(_widen(factor, stacked(heads), *judged.padded()))  # type: ignore
+    return [jax.tree.map(lambda leaf, i=i: placed(leaf[i]), wide) for i in range(len(heads))]
+
+
 @jit_once
-def _by(
-    factor: Callable[..., Array], head: Calibrated, zs: Array, ys: Array, weights: Array
-) -> AbstractHead:
-    """The head widened by a factor that rows tell."""
-    return head.calibrated(factor(head, zs, ys, weights))
+def _widen(factor: Callable[..., Array], heads: Calibrated, *judged: Array) -> AbstractHead:
+    return _times(heads, factor(heads, *judged))
 
 
-def _best_calibration(head: Calibrated, zs: Array, ys: Array, weights: Array) -> Array:
+def _times(heads: Calibrated, factor: Array) -> AbstractHead:
+    return eqx.filter_vmap(lambda head: head.calibrated(factor))(heads)
+
+
+def _best_calibration(heads: Calibrated, *judged: Array) -> Array:
     """The confidence that maximises held-out likelihood, shrunk towards no change."""
-    grid = jnp.exp(jnp.linspace(-1.2, 1.2, 61)).astype(zs.dtype)
+    grid = jnp.exp(jnp.linspace(-1.2, 1.2, 61)).astype(judged[0].dtype)
 
     def likelihood(c):
-        widened = _log_likelihood(head.calibrated(c), zs, ys, weights)
+        widened = jnp.sum(_row_likelihoods(_times(heads, c), *judged))
         return widened - 0.5 * jnp.square(jnp.log(c) / 0.2)
 
     values = jax.lax.map(likelihood, grid)
@@ -91,17 +133,42 @@ def _best_calibration(head: Calibrated, zs: Array, ys: Array, weights: Array) ->
 _best_factor = jit_once(_best_calibration)
 
 
-def _expected_calibration(head: Calibrated, zs: Array, ys: Array, weights: Array) -> Array:
+def _expected_calibration(heads: Calibrated, *judged: Array) -> Array:
     """The root of the expected squared factor, by a sum over a grid of log-factors."""
-    grid = jnp.linspace(-1.2, 2.0, 81).astype(zs.dtype)
+    grid = jnp.linspace(-1.2, 2.0, 81).astype(judged[0].dtype)
 
     def posterior(log_c):
-        likelihood = _log_likelihood(head.calibrated(jnp.exp(log_c)), zs, ys, weights)
+        likelihood = jnp.sum(_row_likelihoods(_times(heads, jnp.exp(log_c)), *judged))
         return likelihood - 0.5 * jnp.square(log_c / jnp.where(log_c > 0, WIDER, NARROWER))
 
     values = jax.lax.map(posterior, grid)
     shares = jax.nn.softmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))
     return jnp.sqrt(shares @ jnp.exp(2 * grid))
+
+
+def _row_likelihoods(
+    heads: AbstractHead,
+    zs: Float[Array, "heads rows dim"],
+    log_shares: Float[Array, "heads rows"],
+    ys: Array,
+    weights: Float[Array, " rows"],
+) -> Float[Array, " rows"]:
+    """Weights times log p(y|z), averaged over heads; rows of weight zero may hold anything."""
+
+    def told(head, zs):
+        return jax.vmap(lambda z, y: head(z).log_prob(y))(zs, ys)
+
+    per_row = jax.nn.logsumexp(eqx.filter_vmap(told)(heads, zs) + log_shares, axis=0)
+    return weights * jnp.where(weights > 0, per_row, 0.0)
+
+
+_jit_row_likelihoods = jit_once(_row_likelihoods)
+
+
+def row_likelihoods(heads: Sequence[AbstractHead], judged: Judged) -> Float[np.ndarray, " rows"]:
+    """log p(y|z) of each row, averaged over heads, times its weight."""
+    found = _jit_row_likelihoods(stacked(heads), *judged.padded())
+    return np.asarray(found, float)[: len(judged.weights)]
 
 
 def _log_likelihood(

@@ -4,7 +4,7 @@ As in `diglm.heads.responses` all work elementwise. Counts are computed as their
 log-likelihood over all means, minus a deviance: see `diglm.heads.special`.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +50,13 @@ class Bernoulli(AbstractResponse):
     def draw(self, key: Key) -> Int[Array, "*batch"]:
         noise = jax.random.logistic(key, self.logit.shape, self.logit.dtype)
         return (noise < self.logit).astype(jnp.int32)
+
+    def divergence(self, other: AbstractResponse) -> Scalar:
+        q = cast(Bernoulli, other)
+        sure = jax.nn.log_sigmoid
+        ones = self.mean * (sure(self.logit) - sure(q.logit))
+        zeros = (1 - self.mean) * (sure(-self.logit) - sure(-q.logit))
+        return jnp.sum(ones + zeros)
 
     def frozen(self, location: Any, scale: Any) -> Any:
         return stats.bernoulli(expit(np.asarray(self.logit, float)))
@@ -127,6 +134,11 @@ class Poisson(AbstractResponse):
 
     def draw(self, key: Key) -> Array:
         return _draw_poisson(key, limit(self.log_rate))
+
+    def divergence(self, other: AbstractResponse) -> Scalar:
+        r"""$\mu (e^u - 1 - u)$ with $u = \log \mu_q - \log \mu$."""
+        q = cast(Poisson, other)
+        return jnp.sum(self.mean * exp_excess(limit(q.log_rate) - limit(self.log_rate)))
 
     def frozen(self, location: Any, scale: Any) -> Any:
         return stats.poisson(np.exp(np.asarray(self.log_rate, float)))

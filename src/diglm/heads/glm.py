@@ -1,5 +1,7 @@
 """The generalised linear model that reads the target off the features."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ from jaxtyping import Array, ArrayLike, Float
 from diglm.heads.base import ROWS_FOR_START, AbstractHead, AbstractResponse, Features, Settled
 from diglm.heads.calibration import (
     FEWEST_TO_CALIBRATE,
+    Judged,
     calibrated,
     least_spreads,
     log_likelihood,
@@ -205,6 +208,21 @@ class GLMHead(AbstractHead):
         """A point estimate is calibrated on the held-out rows, unless nothing else was fitted."""
         if exact:
             return Settled(self)
+        return Settled(self.settle_together([self], [train], Judged.alone(held_out))[0])
+
+    @property
+    def pools(self) -> bool:
+        return True
+
+    def settle_together(
+        self, heads: Sequence["GLMHead"], trains: Sequence[Features], judged: Judged
+    ) -> list["GLMHead"]:
+        bounded = [head._bounded(train) for head, train in zip(heads, trains, strict=True)]
+        judge = calibrated if self.family.of_classes else widened
+        return judge(bounded, judged)
+
+    def _bounded(self, train: Features) -> "GLMHead":
+        """The head with its spreads bounded by those of the rows it was trained on."""
         spreads = list(self.family.spreads)
         weight, bias = (
             np.asarray(self.weight, float)[spreads],
@@ -212,12 +230,10 @@ class GLMHead(AbstractHead):
         )
         low, high = (np.array(bound.value) for bound in (self.eta_low, self.eta_high))
         least = least_spreads(train.z @ weight.T + bias, low[spreads], high[spreads])
-        head = self
-        if least is not None:
-            low[spreads] = least
-            head = eqx.tree_at(lambda h: h.eta_low.value, self, placed(low))
-        judge = calibrated if self.family.of_classes else widened
-        return Settled(judge(head, held_out))
+        if least is None:
+            return self
+        low[spreads] = least
+        return eqx.tree_at(lambda h: h.eta_low.value, self, placed(low))
 
     def _newton(self, rows: Features, l2: float, *, max_steps=30, tolerance=1e-5) -> "GLMHead":
         zs, ys, weights = padded_rows(rows)

@@ -1,4 +1,4 @@
-"""Responses averaged over what is not known of an input, such as its missing values."""
+"""Responses averaged: over what is not known of an input, or over the members of a committee."""
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +58,16 @@ class Pooled(AbstractResponse):
         """As the parts are."""
         return self.parts.discrete
 
+    def of_rows(self) -> "Pooled":
+        """Parts first, rows second; `jax.vmap` puts rows first."""
+        return jax.tree.map(lambda leaf: np.moveaxis(np.asarray(leaf), 1, 0), self)
+
+    def averaged(self, log_shares: Float[Array, " parts *batch"]) -> "Pooled":
+        """An average of averages is one of all their parts."""
+        shares = log_shares[:, None] + self.log_shares
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (self.parts, shares))
+        return Pooled(*flat)
+
     def _shares(self, like: Array) -> Array:
         shares = jnp.exp(self.log_shares)
         return shares.reshape(shares.shape + (1,) * (like.ndim - shares.ndim))
@@ -82,10 +92,14 @@ def replace_rows(
 ) -> AbstractResponse:
     """Responses stacked along rows, with others in some places; NumPy's arrays.
 
-    Where the others are averages and these are not, these become averages of a single part.
+    Where the others are averages and these are not, these become averages of a single part, and
+    where either has fewer parts than the other, parts without a share are added.
     """
     if isinstance(others, Pooled) and not isinstance(responses, Pooled):
         responses = _single(responses, len(others.log_shares))
+    if isinstance(others, Pooled) and isinstance(responses, Pooled):
+        most = max(len(responses.log_shares), len(others.log_shares))
+        responses, others = _widened(responses, most), _widened(others, most)
     rows = (slice(None), places) if isinstance(others, Pooled) else places
 
     def put(whole: np.ndarray | Array, some: np.ndarray | Array) -> np.ndarray:
@@ -96,15 +110,15 @@ def replace_rows(
     return jax.tree.map(put, responses, others)
 
 
-def widened(responses: AbstractResponse, n_parts: int) -> AbstractResponse:
+def _widened(responses: AbstractResponse, n_parts: int) -> AbstractResponse:
     """Averages of as many parts; those that are added have no share."""
     if not isinstance(responses, Pooled) or len(responses.log_shares) == n_parts:
         return responses
     more = n_parts - len(responses.log_shares)
     parts = jax.tree.map(lambda a: np.concatenate([a, a[np.zeros(more, int)]]), responses.parts)
-    none = np.full((more, *responses.log_shares.shape[1:]), -np.inf)
-    shares = np.concatenate([responses.log_shares, none.astype(responses.log_shares.dtype)])
-    return Pooled(parts, shares)  # type: ignore[arg-type]
+    none = np.full((more, *responses.log_shares.shape[1:]), -np.inf, responses.log_shares.dtype)
+    shares = np.concatenate([np.asarray(responses.log_shares), none])
+    return Pooled(parts, jnp.asarray(shares))
 
 
 def _single(responses: AbstractResponse, n_parts: int) -> Pooled:

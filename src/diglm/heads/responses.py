@@ -6,7 +6,7 @@ largest log-likelihood over all means, minus a deviance: see `diglm.heads.specia
 """
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from scipy import stats
 
-from diglm.heads.base import AbstractResponse
+from diglm.heads.base import AbstractResponse, normal_divergence
 from diglm.heads.special import (
     IMPOSSIBLE,
     LOG_2PI,
@@ -22,7 +22,7 @@ from diglm.heads.special import (
     limit,
     stirling_error,
 )
-from diglm.types import Key, clamp
+from diglm.types import Key, Scalar, clamp
 
 __all__ = [
     "AbstractResponse",
@@ -53,6 +53,10 @@ class Gaussian(AbstractResponse):
     @property
     def mean(self) -> Float[Array, "*batch"]:
         return self.loc
+
+    @property
+    def trust(self) -> Float[Array, "*batch"]:
+        return jax.lax.stop_gradient(self.scale) ** 0.5
 
     @property
     def variance(self) -> Float[Array, "*batch"]:
@@ -93,6 +97,10 @@ class StudentT(AbstractResponse):
         return self.loc
 
     @property
+    def trust(self) -> Float[Array, "*batch"]:
+        return jax.lax.stop_gradient(self.scale) ** 0.5
+
+    @property
     def variance(self) -> Float[Array, "*batch"]:
         above = self.df > 2
         excess = jnp.where(above, self.df - 2, 1.0)
@@ -109,6 +117,11 @@ class StudentT(AbstractResponse):
     def frozen(self, location: Any, scale: Any) -> Any:
         spread = scale * np.asarray(self.scale, float)
         return stats.t(np.asarray(self.df, float), in_units(self.loc, location, scale), spread)
+
+    def divergence(self, other: AbstractResponse) -> Scalar:
+        """That of normal distributions with its locations and scales: its variance may be none."""
+        q = cast(StudentT, other)
+        return normal_divergence(self.loc, self.scale**2, q.loc, q.scale**2)
 
     def _log_peak(self) -> Float[Array, "*batch"]:
         return _log_gamma_ratio(self.df) - 0.5 * jnp.log(self.df * jnp.pi)
@@ -150,6 +163,20 @@ class Gamma(AbstractResponse):
         log_k = limit(self.log_shape)
         log_gamma = jax.random.loggamma(key, jnp.exp(log_k), dtype=log_k.dtype)
         return jnp.exp(limit(self.log_mean) - log_k + log_gamma)
+
+    def divergence(self, other: AbstractResponse) -> Scalar:
+        r"""That of two Gamma distributions, with $t = \mu / k$.
+
+        $(k - k_q) \psi(k) - \log \tfrac{\Gamma(k)}{\Gamma(k_q)} + k_q \log \tfrac{t_q}{t} +
+        k (\tfrac{t}{t_q} - 1)$.
+        """
+        q = cast(Gamma, other)
+        log_k, log_k_q = limit(self.log_shape), limit(q.log_shape)
+        k, k_q = jnp.exp(log_k), jnp.exp(log_k_q)
+        log_ratio = (limit(self.log_mean) - log_k) - (limit(q.log_mean) - log_k_q)
+        gammas = jax.lax.lgamma(k) - jax.lax.lgamma(k_q)
+        shapes = (k - k_q) * jax.lax.digamma(k) - gammas
+        return jnp.sum(shapes - k_q * log_ratio + k * jnp.expm1(log_ratio))
 
     def frozen(self, location: Any, scale: Any) -> Any:
         shape = np.exp(np.asarray(self.log_shape, float))

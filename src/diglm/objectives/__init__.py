@@ -1,19 +1,35 @@
 """Objectives: (model, batch, key) -> loss and its terms."""
 
+from diglm.objectives.asked import AskedTerms
+from diglm.objectives.consistency import Consistency
 from diglm.objectives.entropy import Entropy
 from diglm.objectives.joint import JointObjective, Terms
 from diglm.objectives.registry import TERMS, terms_of
-from diglm.objectives.term import AbstractTerm, unlabelled_weights, weighted_mean
+from diglm.objectives.term import (
+    AbstractTerm,
+    Pass,
+    all_weights,
+    divergences,
+    rising,
+    unlabelled_weights,
+    weighted_mean,
+)
 from diglm.objectives.two_passes import two_passes
 from diglm.objectives.vat import VirtualAdversarial, virtual_adversarial_divergence
 
 __all__ = [
     "TERMS",
     "AbstractTerm",
+    "AskedTerms",
+    "Consistency",
     "Entropy",
     "JointObjective",
+    "Pass",
     "Terms",
     "VirtualAdversarial",
+    "all_weights",
+    "divergences",
+    "rising",
     "terms_of",
     "two_passes",
     "unlabelled_weights",

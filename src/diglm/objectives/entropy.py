@@ -1,24 +1,28 @@
 """Entropy minimisation: rows without a label should be answered with confidence."""
 
-from typing import cast
-
 import equinox as eqx
 import jax
-from jaxtyping import Array
 
-from diglm.hybrid import Hybrid, Outputs
-from diglm.objectives.term import AbstractTerm, unlabelled_weights, weighted_mean
-from diglm.types import Batch, Key, Scalar
+from diglm.objectives.term import AbstractTerm, Pass, PerRow, rising, unlabelled_weights
+from diglm.types import Key, Scalar
 
 
 class Entropy(AbstractTerm):
-    r"""The entropy of $p(y \mid x)$, on rows without a label.
+    r"""The mean entropy of $p(y \mid x)$ over rows without a label.
 
     Reference: Grandvalet and Bengio (2005), Semi-supervised learning by entropy minimization.
+
+    Args:
+        weight: of the mean, beside that of log p(y|x) over rows with a label.
+        ramp: share of training over which the weight rises.
     """
 
     weight: float = eqx.field(static=True, default=1.0)
+    ramp: float = eqx.field(static=True, default=0.0)
 
-    def __call__(self, model: Hybrid, outputs: Outputs, batch: Batch, *, key: Key) -> Scalar:
-        entropy = jax.vmap(lambda response: response.entropy())(outputs.response)
-        return weighted_mean(entropy, unlabelled_weights(batch), cast(Array, batch.weight))
+    def rows(self, seen: Pass, *, key: Key) -> PerRow:
+        entropy = jax.vmap(lambda response: response.entropy())(seen.outputs.response)
+        return entropy.reshape(len(entropy), -1).sum(axis=1), unlabelled_weights(seen.batch)
+
+    def strength(self, done: Scalar | float) -> Scalar | float:
+        return rising(self.ramp, done)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from diglm.objectives.consistency import Consistency
 from diglm.objectives.entropy import Entropy
 from diglm.objectives.term import AbstractTerm
 from diglm.objectives.vat import VirtualAdversarial
@@ -11,7 +12,7 @@ from diglm.registry import Registry
 WEIGHT = Real(0.0)
 
 TERMS: Registry[Callable[..., AbstractTerm]] = Registry(
-    "term", {"entropy": Entropy, "vat": VirtualAdversarial}
+    "term", {"consistency": Consistency, "entropy": Entropy, "vat": VirtualAdversarial}
 )
 
 

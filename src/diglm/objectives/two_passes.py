@@ -38,7 +38,7 @@ class Evaluated(NamedTuple):
     """What two passes found.
 
     Attributes:
-        loss: -(log evidence + lambda sum of log p(x)) / sum of weights.
+        loss: -(log evidence / weight of labelled rows + lambda mean of log p(x)).
         log_evidence: of all labelled rows.
         log_px: weighted mean of log p(x).
         n_labelled: sum of the weights of labelled rows.
@@ -75,6 +75,10 @@ def two_passes(
         sum_px, total = sum_px + float(log_px), total + float(weight)
     if total <= 0:
         raise ValueError("No row has a positive weight, so there is no evidence. Check weights.")
+    n_labelled = float(known.count)
+    # Each part over its own rows, as in `diglm.objectives.joint`.
+    counted = n_labelled if n_labelled > 0 else total
+    generative_weight = generative_weight * (counted / total)
     model = eqx.tree_at(lambda m: m.head, model, head.at(known))
     penalty, gradient = _prior_slopes(model)
     value = -float(penalty)
@@ -82,12 +86,12 @@ def two_passes(
         part, slope = _slopes(model, chunk, jnp.asarray(generative_weight, float), _fold(key, i))
         value += float(part)
         gradient = _added(gradient, slope)
-    gradient = _scaled(gradient, jnp.asarray(-1 / total, float))
+    gradient = _scaled(gradient, jnp.asarray(-1 / counted, float))
     return Evaluated(
-        -(value + generative_weight * sum_px) / total,
+        -(value + generative_weight * sum_px) / counted,
         value,
         sum_px / total,
-        float(known.count),
+        n_labelled,
         gradient,
         model,
     )

@@ -41,7 +41,11 @@ class Actions:
         bounds: Mapping[str | int, Bound] | None = None,
         direction: Mapping[str | int, str] | None = None,
     ) -> "Actions":
-        """What is allowed: within the range of the data, the bounds and the directions given."""
+        """What is allowed: within the range of the data, the bounds and the directions given.
+
+        What is missing stays missing, and what is there stays there, unless bounds of levels say
+        otherwise: nobody can follow the advice to know less.
+        """
         least = np.array([facet.low for facet in facets])
         # A level that was never seen may be given up, but not chosen.
         low = np.where([bool(facet.levels) for facet in facets], 0.0, np.minimum(least, origin))
@@ -69,11 +73,14 @@ class Actions:
                 low[:, j] = np.maximum(low[:, j], origin[:, j])
             else:
                 high[:, j] = np.minimum(high[:, j], origin[:, j])
-        found = cls(facets, origin, low, high, levels)
-        gone = np.isnan(origin)  # what is not known cannot be changed
-        mask = gone.copy()
+        mask = _gaps(facets, origin)
+        mask[:, list(levels)] = np.isnan(origin[:, list(levels)])
         mask[:, still] = True
-        return found.keeping(mask)
+        for j, facet in enumerate(facets):
+            if None in facet.levels and j not in levels:
+                known = [code for code, level in enumerate(facet.levels) if level is not None]
+                levels[j] = np.array(known, float)
+        return cls(facets, origin, low, high, levels).keeping(mask)
 
     def keeping(self, fixed: Bool[np.ndarray, "rows columns"]) -> "Actions":
         """The same with more cells that stay as they are."""
@@ -91,15 +98,29 @@ class Actions:
         return self.high > self.low
 
     @property
+    def gaps(self) -> Bool[np.ndarray, "rows columns"]:
+        """Which cells are missing."""
+        return _gaps(self.facets, self.origin)
+
+    @property
     def possible(self) -> Bool[np.ndarray, " rows"]:
         """Rows in which every cell has somewhere to be."""
         return np.all((self.high >= self.low) | np.isnan(self.origin), axis=1)
+
+    def filled(
+        self, cells: Float[np.ndarray, "rows n columns"]
+    ) -> Float[np.ndarray, "rows n columns"]:
+        """Rows in which what went missing, though it may not, is as it was."""
+        gone = _gaps(self.facets, cells)
+        for j, codes in self.levels.items():
+            gone[..., j] &= ~np.isin(cells[..., j], codes)
+        return np.where(gone, self.origin[:, None], cells)
 
     def project(
         self, cells: Float[np.ndarray, "rows n columns"]
     ) -> Float[np.ndarray, "rows n columns"]:
         """The nearest rows that are allowed: whole numbers whole, levels levels."""
-        out = cells.copy()
+        out = self.filled(cells)
         for j, facet in enumerate(self.facets):
             low, high, start = (a[:, j, None] for a in (self.low, self.high, self.origin))
             column = out[:, :, j]
@@ -130,6 +151,17 @@ class Actions:
             for j, facet in enumerate(self.facets)
         ]
         return np.stack(parts, axis=2)
+
+
+def _gaps(
+    facets: tuple[Facet, ...], cells: Float[np.ndarray, "*rows columns"]
+) -> Bool[np.ndarray, "*rows columns"]:
+    """Which cells are missing: no number, or the level that stands for nothing."""
+    gaps = np.isnan(cells)
+    for j, facet in enumerate(facets):
+        if None in facet.levels:
+            gaps[..., j] |= cells[..., j] == facet.levels.index(None)
+    return gaps
 
 
 def _names(fixed: Sequence[str | int]) -> Sequence[str | int]:

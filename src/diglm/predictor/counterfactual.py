@@ -108,9 +108,9 @@ def counterfactual(
     found = np.empty((len(cells), n_answers, cells.shape[1]))
     valid = np.zeros((len(cells), n_answers), bool)
     if not constrained:
-        found[:, 0] = closed[0]
-        whole = ~np.isnan(cells).any(axis=1)  # what is missing stays missing
-        valid[:, 0] = whole & _is_valid(predictor, found[:, :1], wanted, allow_strange)[:, 0]
+        found[:, :1] = actions.filled(closed[0][:, None])
+        kept = ~actions.gaps.any(axis=1)  # what is missing stays missing
+        valid[:, 0] = kept & _is_valid(predictor, found[:, :1], wanted, allow_strange)[:, 0]
     draws = predictor.cells(predictor.sample(DRAWS, None, seed=seed))
     search = Search(predictor, wanted, float(margin), allow_strange)
     starts = np.stack(closed, axis=1)

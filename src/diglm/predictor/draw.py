@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diglm.bases import Normal
+from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 from diglm.types import Key
 
@@ -30,7 +31,7 @@ def latents_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "n
     own elliptical slice chain of 100 steps, exact in the limit of long chains.
     """
     head, base = model.head, model.source.flow.base
-    if head.log_prob_bound(ys[:1]) is not None:
+    if model.log_prob_bound(ys[:1]) is not None:
         return _by_rejection(model, np.asarray(ys), key)
     linear = head.linear_gaussian()
     if linear is not None and model.density is None:
@@ -39,12 +40,12 @@ def latents_given(model: Hybrid, ys: Array, *, key: Key) -> Float[np.ndarray, "n
     return np.asarray(_by_slices(model, ys, key))
 
 
-def features_at(model: Hybrid, us: Float[Array, "n ..."]) -> Float[Array, "n dim"]:
-    """What the head reads of rows at latents `us` of the density."""
+def answers_at(model: Hybrid, us: Float[Array, "n ..."]) -> AbstractResponse:
+    """p(y|x) of rows at latents `us` of the density, stacked as `jax.vmap` does."""
     if model.density is None:
-        return us.reshape(len(us), -1)
+        return model.responses(us, us)  # the head reads the latents themselves
     xs = model.density.flow.bijection.inverse_rows(us)[0]
-    return model.flow.bijection.forward_rows(xs)[0].reshape(len(us), -1)
+    return model.responses(xs, model.flow.bijection.forward_rows(xs)[0])
 
 
 def great_circle(
@@ -82,9 +83,9 @@ def _conditioned(
 @eqx.filter_jit
 def _propose(model: Hybrid, y: Array, n: int, key: Key):
     key_u, key_keep = jax.random.split(key)
-    us, head = model.source.flow.base.sample(key_u, n), model.head
-    log_py = jax.vmap(lambda z: head(z).log_prob(y))(features_at(model, us))
-    log_keep = log_py - cast(Array, head.log_prob_bound(y))
+    us = model.source.flow.base.sample(key_u, n)
+    log_py = jax.vmap(lambda response: response.log_prob(y))(answers_at(model, us))
+    log_keep = log_py - cast(Array, model.log_prob_bound(y))
     return us.reshape(n, -1), jnp.log(jax.random.uniform(key_keep, (n,))) < log_keep
 
 
@@ -121,14 +122,14 @@ def _by_slices(model: Hybrid, ys: Array, key: Key) -> Float[Array, "n dim"]:
 
     def log_likelihoods(parts, noise, ys):
         us = jax.vmap(base.at)(parts, noise)
-        return jax.vmap(lambda z, y: model.head(z).log_prob(y))(features_at(model, us), ys)
+        return jax.vmap(lambda response, y: response.log_prob(y))(answers_at(model, us), ys)
 
     def starts(key):
         key_part, key_noise, key_pick = jax.random.split(key, 3)
         parts = base.choose(key_part, SLICE_STARTS)
         noise = jax.random.normal(key_noise, (SLICE_STARTS, dim))
-        zs = features_at(model, jax.vmap(base.at)(parts, noise))
-        fits = jax.vmap(lambda y: jax.vmap(lambda z: model.head(z).log_prob(y))(zs))(ys)
+        told = answers_at(model, jax.vmap(base.at)(parts, noise))
+        fits = jax.vmap(lambda y: jax.vmap(lambda response: response.log_prob(y))(told))(ys)
         picked = jax.vmap(jax.random.categorical)(jax.random.split(key_pick, len(ys)), fits)
         return parts[picked], noise[picked]
 

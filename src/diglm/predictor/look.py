@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 from diglm.completion import fixed_offsets
 from diglm.data.encoder import AbstractEncoder, Encoded
 from diglm.heads import AbstractResponse, Features, pool
-from diglm.heads.pooled import replace_rows, take_rows, widened
+from diglm.heads.pooled import replace_rows, take_rows
 from diglm.hybrid import Hybrid
 from diglm.predictor import evaluate
 from diglm.predictor.evaluate import Look
@@ -119,7 +119,7 @@ class Viewer:
         # Where one pass gives all, that one program gives any part.
         function = evaluate.look if self.model.completion is None else part
         offsets = fixed_offsets(_shape(self.encoder), self.encoder.n_offsets)
-        return evaluate.evaluate(function, self.model, values, offsets)
+        return _of_rows(evaluate.evaluate(function, self.model, values, offsets))
 
     def _with_gaps(
         self,
@@ -132,7 +132,6 @@ class Viewer:
         """The look with the rows that have gaps answered by draws of what they lack."""
         response = seen.response
         log_px = None if seen.log_px is None else np.array(seen.log_px, float)
-        most = LOST_DRAWS if np.any(lost) else GAP_DRAWS
         for rows, n_draws in ((gaps & ~lost, GAP_DRAWS), (lost, LOST_DRAWS)):
             places = np.flatnonzero(rows)
             for start in range(0, len(places), PIECE):
@@ -140,7 +139,7 @@ class Viewer:
                 own = None if codes is None else codes[some]
                 density, drawn = self._drawn(values[some], own, n_draws, centre=rows is lost)
                 if response is not None:
-                    response = replace_rows(response, widened(drawn, most), some)
+                    response = replace_rows(response, drawn, some)
                 if log_px is not None:
                     log_px[some] = density
         return seen._replace(log_px=log_px, response=response)
@@ -162,13 +161,11 @@ class Viewer:
         for u in fixed_offsets(_shape(self.encoder), n_draws):
             us = np.broadcast_to(u, values.shape)
             filled, log_q = self.encoder.complete(values, us)
-            beside = np.concatenate([filled, us], axis=-1)
-            found = evaluate.evaluate(evaluate.look_filled, self.model, beside, np.zeros(0))
+            found = self._filled(filled, us)
             log_weights.append(np.asarray(found.log_px, float) - log_q)
             if np.any(cells):
                 filled = self.encoder.centred(np.asarray(filled, float))
-                beside = np.concatenate([filled, np.where(cells, 0.5, us)], axis=-1)
-                found = evaluate.evaluate(evaluate.look_filled, self.model, beside, np.zeros(0))
+                found = self._filled(filled, np.where(cells, 0.5, us))
             response = found.response
             if self.groups is not None:
                 own = np.full(len(values), -1) if codes is None else codes
@@ -181,6 +178,11 @@ class Viewer:
         shares = jnp.asarray(weights - total, jnp.result_type(float))
         first = np.arange(n_rows)
         return (total - np.log(n_draws))[:n_rows], take_rows(pool(stacked, shares), first)
+
+    def _filled(self, filled: np.ndarray, us: np.ndarray) -> Look:
+        """Everything about rows filled in, in which uniforms say where in their cells they are."""
+        beside = np.concatenate([filled, us], axis=-1)
+        return _of_rows(evaluate.evaluate(evaluate.look_filled, self.model, beside, np.zeros(0)))
 
 
 def at_centres(encoder: AbstractEncoder, values: np.ndarray) -> np.ndarray:
@@ -209,6 +211,10 @@ def _in_blocks(rows: np.ndarray) -> np.ndarray:
 def _flat(z: np.ndarray | jax.Array | None) -> np.ndarray:
     rows = np.asarray(z)
     return rows.reshape(len(rows), math.prod(rows.shape[1:]))
+
+
+def _of_rows(seen: Look) -> Look:
+    return seen if seen.response is None else seen._replace(response=seen.response.of_rows())
 
 
 def _as_numpy(response: AbstractResponse) -> AbstractResponse:

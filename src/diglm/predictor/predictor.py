@@ -146,9 +146,9 @@ class Predictor:
         check_whole("n", n)
         key_u, key_y = jax.random.split(jax.random.key(seed))
         us = self.model.source.flow.base.sample(key_u, n)
-        zs = draw.features_at(self.model, us)
+        told = draw.answers_at(self.model, us)
         keys = jax.random.split(key_y, n)
-        drawn = jax.vmap(lambda z, key: self.model.head(z).sample(key))(zs, keys)
+        drawn = jax.vmap(lambda response, key: response.sample(key))(told, keys)
         return self._drawn(us), self.target.in_user_terms(np.asarray(drawn))
 
     def between(self, first: Encoded, second: Encoded, steps: int) -> Container:

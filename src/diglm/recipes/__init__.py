@@ -1,16 +1,15 @@
 """Recipes: how flows are built, sized and trained, a class each."""
 
 from diglm.recipes.base import AbstractRecipe, AskedSizes, Material, Sizes
+from diglm.recipes.couplings import CouplingFlow, SplineFlow
 from diglm.recipes.images import GivenImages, Glow
 from diglm.recipes.registry import RECIPES, recipe_of
 from diglm.recipes.tables import (
     AbstractTableRecipe,
-    CouplingFlow,
     GivenVector,
     IdentityFlow,
     LinearFlow,
     PlanarFlow,
-    SplineFlow,
 )
 
 __all__ = [

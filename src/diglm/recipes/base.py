@@ -1,7 +1,7 @@
 """What every recipe offers: sizes, a hybrid to start from, and how it is trained."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -86,12 +86,14 @@ class AbstractRecipe(Parameters, ABC):
     Attributes:
         layout: of the encoded rows that it takes.
         chunked: whether epochs are trained in chunks, so that a run can be kept within one.
+        smooths: whether the flow bends enough for rows without a label to shape what is read of it.
         base: the density of features: "normal"; "mixture", after training, with a normal for each
             class; "auto" is the recipe's own choice.
     """
 
     layout: ClassVar[str]
     chunked: ClassVar[bool] = False
+    smooths: ClassVar[bool] = False
     base: str
     constraints: ClassVar[Constraints] = {"base": [BASES]}
 
@@ -106,6 +108,14 @@ class AbstractRecipe(Parameters, ABC):
     def density(self, material: Material, sizes: Sizes) -> Hybrid | None:
         """An untrained hybrid without a head, whose p(x) is the model's; None for the paper's."""
         return None
+
+    def n_members(self, n_rows: int) -> int:
+        """How many networks answer together, where rows and head allow for more than one."""
+        return 1
+
+    def others(self, model: Hybrid, sizes: Sizes, seeds: Sequence[int]) -> list[Hybrid]:
+        """Hybrids that set out as `model` did but for the random numbers of its network."""
+        raise ValueError(f"{type(self).__name__} trains one network.")
 
     def density_sizes(self, asked: AskedSizes, n_rows: int) -> Sizes:
         """Sizes of a density that is asked for by itself."""

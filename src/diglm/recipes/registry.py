@@ -4,15 +4,9 @@ from collections.abc import Callable
 
 from diglm.bijections import AbstractBijection
 from diglm.recipes.base import AbstractRecipe
+from diglm.recipes.couplings import CouplingFlow, SplineFlow
 from diglm.recipes.images import GivenImages, Glow
-from diglm.recipes.tables import (
-    CouplingFlow,
-    GivenVector,
-    IdentityFlow,
-    LinearFlow,
-    PlanarFlow,
-    SplineFlow,
-)
+from diglm.recipes.tables import GivenVector, IdentityFlow, LinearFlow, PlanarFlow
 from diglm.registry import Registry
 
 RECIPES: Registry[Callable[[], AbstractRecipe]] = Registry(

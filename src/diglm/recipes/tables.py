@@ -1,4 +1,4 @@
-"""Flows for tables: margins made normal, columns whitened, then the layers of a recipe."""
+"""Flows for tables, and what all of them share; couplings have a module of their own."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -14,9 +14,8 @@ from diglm.bijections import AbstractBijection, Chain, LULinear, MarginalMap
 from diglm.completion import Completion
 from diglm.data.encoder import AbstractEncoder
 from diglm.flows import Flow
-from diglm.heads import NoHead
 from diglm.hybrid import Hybrid
-from diglm.parameters import AUTO, Constraints, Like, Whole
+from diglm.parameters import Constraints, Like
 from diglm.recipes.base import (
     BASES,
     AbstractRecipe,
@@ -25,13 +24,9 @@ from diglm.recipes.base import (
     Sizes,
     begun_from,
 )
-from diglm.recipes.margins import reads_better
-from diglm.recipes.starting import clumps, normal_scores, starting_rows
+from diglm.recipes.starting import starting_rows
 from diglm.training import Settings
 from diglm.types import Key, seeded_key
-
-USUAL_TAIL = 8
-OWN_DENSITY = 1  # tells its seed from that of the head's couplings
 
 
 class AbstractTableRecipe(AbstractRecipe):
@@ -73,7 +68,7 @@ class AbstractTableRecipe(AbstractRecipe):
     def build(self, material: Material, sizes: Sizes) -> Hybrid:
         completion, rows, _ = starting_rows(material)
         layers = self.layers(rows, sizes, seeded_key(material.seed))
-        return _with_flow(material, layers, completion, sizes)
+        return with_flow(material, layers, completion, sizes)
 
     def settings(
         self, sizes: Sizes, encoder: AbstractEncoder, generative_weight: float | None
@@ -84,87 +79,6 @@ class AbstractTableRecipe(AbstractRecipe):
             learning_rate=sizes.learning_rate,
             patience=sizes.patience,
         )
-
-
-class AbstractCouplingRecipe(AbstractTableRecipe):
-    """Couplings for the head, and others for a density of its own.
-
-    Attributes:
-        tail: couplings of the density's own, "auto" for as many as do; 0 for the paper's model, in
-            which the head reads the very features that the density is of.
-        kind: of couplings.
-    """
-
-    tail: int | str
-    kind: ClassVar[str]
-    constraints: ClassVar[Constraints] = {"base": [BASES], "tail": [AUTO, Whole(0)]}
-
-    def layers(
-        self, rows: Float[np.ndarray, "rows dim"], sizes: Sizes, key: Key
-    ) -> AbstractBijection:
-        return _couplings(rows, sizes, key, self.kind)
-
-    def build(self, material: Material, sizes: Sizes) -> Hybrid:
-        """The head reads columns as they are, or made normal where a linear model says so.
-
-        They are not whitened, which would make as much of directions in which rows hardly differ
-        as of any other, and a prior on the head's weights could not tell noise from signal. That
-        p(x) has no use for this does not matter: it has couplings of its own.
-        """
-        if self.tail == 0:
-            return super().build(material, sizes)
-        completion, rows, relation = starting_rows(material)
-        layers = [_mixed(rows.shape[1], sizes, seeded_key(material.seed), self.kind)]
-        if relation is None or reads_better(normal_scores(rows), rows, relation):
-            layers.insert(0, MarginalMap.fit(rows))
-        return _with_flow(material, Chain(layers), completion, sizes)
-
-    def density(self, material: Material, sizes: Sizes) -> Hybrid | None:
-        if self.tail == 0:
-            return None
-        completion, rows, _ = starting_rows(material)
-        seed = int(np.random.SeedSequence([material.seed, OWN_DENSITY]).generate_state(1)[0])
-        layers = self.layers(rows, sizes, seeded_key(seed))
-        flow = Flow(layers, Normal(material.encoder.dim))
-        if self.base == "auto":
-            flow = Flow(layers, clumps(layers, rows, seed))
-        return Hybrid(flow, NoHead(), completion)
-
-    def density_sizes(self, asked: AskedSizes, n_rows: int) -> Sizes:
-        if self.tail == 0:
-            return super().density_sizes(asked, n_rows)
-        if isinstance(asked.n_blocks, str):
-            asked = asked._replace(n_blocks=USUAL_TAIL if self.tail == "auto" else self.tail)
-        return super().density_sizes(asked, n_rows)
-
-
-@dataclass
-class CouplingFlow(AbstractCouplingRecipe):
-    """Affine couplings (RealNVP), each after a mixing of the columns: fast and robust.
-
-    Args:
-        base: of the density: "auto", a mixture of normals where rows lie in clumps; "normal"; or,
-            with tail=0, "mixture" for a normal of its own for each class, after training.
-        tail: couplings of the density's own, beside those of the head; 0 for the paper's model.
-    """
-
-    base: str = "auto"
-    tail: int | str = "auto"
-    kind: ClassVar[str] = "affine"
-
-
-@dataclass
-class SplineFlow(AbstractCouplingRecipe):
-    """Couplings with monotone splines: sharp edges, several modes; slower.
-
-    Args:
-        base: as for `CouplingFlow`.
-        tail: as for `CouplingFlow`.
-    """
-
-    base: str = "auto"
-    tail: int | str = "auto"
-    kind: ClassVar[str] = "spline"
 
 
 @dataclass
@@ -181,7 +95,7 @@ class PlanarFlow(AbstractTableRecipe):
     def layers(
         self, rows: Float[np.ndarray, "rows dim"], sizes: Sizes, key: Key
     ) -> AbstractBijection:
-        planar = flows.planar(rows.shape[1], n_blocks=_one(sizes.n_blocks), key=key)
+        planar = flows.planar(rows.shape[1], n_blocks=as_one(sizes.n_blocks), key=key)
         return Chain([MarginalMap.fit(rows), planar])
 
 
@@ -240,33 +154,14 @@ class GivenVector(AbstractTableRecipe):
         return begun_from(given, jnp.asarray(rows))
 
 
-def _with_flow(
+def with_flow(
     material: Material, layers: AbstractBijection, completion: Completion, sizes: Sizes
 ) -> Hybrid:
+    """A hybrid of such layers and a normal base."""
     flow = Flow(layers, Normal(material.encoder.dim, material.variance))
     return Hybrid(flow, material.head, completion, sizes.dropout)
 
 
-def _couplings(rows: np.ndarray, sizes: Sizes, key: Key, kind: str) -> AbstractBijection:
-    """Margins made normal, columns whitened, then couplings."""
-    dim = rows.shape[1]
-    layers: list[AbstractBijection] = [MarginalMap.fit(rows)]
-    if 1 < dim <= flows.LARGEST_LEARNED_MIXING:
-        layers.append(LULinear.whitening(normal_scores(rows)))
-    return Chain([*layers, _mixed(dim, sizes, key, kind)])
-
-
-def _mixed(dim: int, sizes: Sizes, key: Key, kind: str) -> AbstractBijection:
-    return flows.coupling(
-        dim,
-        n_blocks=_one(sizes.n_blocks),
-        width=_one(sizes.width),
-        depth=sizes.depth,
-        kind=kind,
-        key=key,
-    )
-
-
-def _one(number: int | list[int] | tuple[int, ...]) -> int:
+def as_one(number: int | list[int] | tuple[int, ...]) -> int:
     """The number; lists were refused."""
     return int(number)  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ def describe(subject: Subject) -> dict[str, object]:
         "classes": None if classes is None else [str(one) for one in classes],
         "head": target.choice.name if target.choice is not None else None,
         "columns": encoder.feature_names or f"{encoder.n_features} without names",
+        "left out": card.get("left out"),
         "rows": card.get("rows"),
         "data": card.get("data"),
         "trained": card.get("trained"),
@@ -39,7 +40,7 @@ def card_section(subject: Subject) -> Section:
     shown = {
         name: _said(value) for name, value in found.items() if name not in ("test", "versions")
     }
-    given = {name: _said(value) for name, value in _chosen(subject.parameters).items()}
+    given = {name: _said(value) for name, value in subject.parameters.items() if name != "verbose"}
     content = table(("", ""), list(shown.items()), css="words")
     if given:
         content += "<h3>Parameters that are not the defaults</h3>"
@@ -62,13 +63,6 @@ def _score(subject: Subject) -> str:
     return type(subject.predictor.refusal.score).__name__
 
 
-def _chosen(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Those that somebody set."""
-    usual = ("auto", None, "error", ())
-    passed = ("verbose", "extra")
-    return {k: v for k, v in parameters.items() if v not in usual and k not in passed}
-
-
 def _said(value: object) -> str:
     if isinstance(value, float):
         return number(value)
@@ -76,4 +70,6 @@ def _said(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {_said(one)}" for name, one in value.items())
     return str(value)

@@ -28,9 +28,14 @@ def changed_section(subject: Subject) -> Section | None:
     wanted = asks(subject, rows)
     found = _changed(subject, rows, wanted)
     notes = [
-        f"row {row:,}: {_said(before)} → {_said(after)}, {_verdict(found, i)}"
+        f"row {row}: {_said(before)} → {_said(after)}, {_verdict(found, i)}"
         for i, (row, before, after) in enumerate(
-            zip(rows, subject.columns["prediction"][rows], found.prediction, strict=True)
+            zip(
+                subject.named(rows),
+                subject.columns["prediction"][rows],
+                found.prediction,
+                strict=True,
+            )
         )
     ]
     return Section(

@@ -12,6 +12,7 @@ from diglm.drawing import DARK, LIGHT, Axes
 Values = np.ndarray  # of a column, as the user gave them; None or NaN where missing
 Columns = dict[str | int, Values]
 MOST_LEVELS = 8  # of a category that are drawn
+LONGEST = 40  # letters of a value that are shown
 
 
 def columns_of(X: Any, encoder: TableEncoder) -> Columns:
@@ -123,7 +124,9 @@ def cell(value: object) -> str:
     """A value as a table shows it."""
     if value is None or value != value:
         return ""
-    return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+    text = f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+    text = text.removesuffix(" 00:00:00")  # of a day
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def missing(values: Values) -> np.ndarray:
@@ -169,7 +172,7 @@ def _number(column: Column, value: float) -> str:
 
 
 def _levels(levels: list[str]) -> str:
-    shown = ", ".join(levels[:4])
+    shown = ", ".join(map(cell, levels[:4]))
     return shown if len(levels) <= 4 else f"{shown} and {len(levels) - 4:,} more"
 
 
@@ -178,7 +181,7 @@ def _commonest(text: np.ndarray) -> str:
         return ""
     levels, counts = np.unique(text, return_counts=True)
     best = int(np.argmax(counts))
-    return f"{levels[best]} {counts[best] / len(text):.0%}"
+    return f"{cell(levels[best])} {counts[best] / len(text):.0%}"
 
 
 def _rate(strange: np.ndarray) -> str:

@@ -47,15 +47,12 @@ def _reliability(axes: Axes, sure: np.ndarray, right: np.ndarray) -> None:
     shares = np.array([100 * right[part].mean() for part in parts])
     ends = np.array([_wilson(right[part]) for part in parts]).T
     spread = np.abs(100 * ends - shares)
-    low = min(places.min(), shares.min()) - 5
+    low = max(0.0, min(places.min(), 100 * ends.min()) - 3)
     axes.plot([low, 100], [low, 100], "--", color=GREY, linewidth=1.2)
-    axes.errorbar(places, shares, spread, fmt="o", color=DARK, capsize=3, markersize=6)
-    axes.set(
-        xlim=(low, 102),
-        ylim=(max(low, 0) - 2, 104),
-        xlabel="confidence, in %",
-        ylabel="right, in %",
+    axes.errorbar(
+        places, shares, spread, fmt="o", color=DARK, capsize=3, markersize=6, clip_on=False
     )
+    axes.set(xlim=(low, 100), ylim=(low, 100), xlabel="confidence, in %", ylabel="right, in %")
     axes.grid(color="#dddddd", linewidth=0.6)
 
 
@@ -133,14 +130,15 @@ def refusing_section(subject: Subject) -> Section | None:
     axes.axvline(kept, color=WARM, linewidth=1, linestyle=":")
     axes.set(xlim=(100 * LEAST_COVERAGE, 100), xlabel="rows answered, in % (most trusted first)")
     axes.set_ylabel(unit)
-    axes.set_ylim(bottom=0)
+    never = float(np.max(wrong[known])) == 0
+    axes.set_ylim(0, 1 if never else None)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.legend(frameon=False, fontsize=9)
     return Section(
         "What refusing buys",
         "Lower is better: follow a curve from left to right as more rows are answered, the most "
-        f"trusted first. The dotted line is where this model stops: it answers {kept:.1f} % of the "
-        "rows.",
+        f"trusted first. The dotted line is where this model stops: it answers {kept:.1f}% of the "
+        f"rows.{' No row was answered wrongly, so nothing could be bought here.' * never}",
         embed(figure, "Error among answered rows against the share answered."),
     )
 

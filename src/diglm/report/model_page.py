@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from diglm.__about__ import __version__
 from diglm.atomic import replacing
 from diglm.drawing import require_matplotlib
 from diglm.report.card import card_section, describe
@@ -62,11 +63,12 @@ def _lead(subject: Subject) -> str:
     return (
         f"A {subject.kind}{learned}. Of the {len(subject):,} rows here it refuses {share:.1%} as "
         "too unlike what it has learned from; of each of the others it says what it predicts, how "
-        "sure it is, and how probable the row itself is."
+        f"sure it is, and how probable the row itself is.{subject.note and ' '}{subject.note}"
     )
 
 
 def _footer(subject: Subject) -> str:
     versions = subject.card.get("versions")
     told = ", ".join(f"{k} {v}" for k, v in versions.items()) if isinstance(versions, dict) else ""
-    return f"Written by diglm. The model was trained with {told}." if told else "Written by diglm."
+    written = f"Written by diglm {__version__}."
+    return f"{written} The model was trained with {told}." if told else written

@@ -33,8 +33,8 @@ def moved_section(subject: Subject) -> Section | None:
     verdict = "more than chance explains" if abs(move) > 3 * doubt else "within chance"
     return Section(
         "Have the inputs moved?",
-        f"The other rows are {move:+.2f} nats a row less probable than those of this report "
-        f"(give or take {doubt:.2f}), {verdict}. Columns are listed by how far their values moved: "
-        "0 is not at all, 1 is altogether.",
+        f"The other rows are {abs(move):.2f} nats a row {'less' if move > 0 else 'more'} probable "
+        f"than those of this report (give or take {doubt:.2f}), {verdict}. Columns are listed "
+        "by how far their values moved: 0 is not at all, 1 is altogether.",
         content,
     )

@@ -15,34 +15,37 @@ def worst_section(subject: Subject) -> Section | None:
         return None
     order = np.argsort(np.where(np.isnan(subject.log_py), np.inf, subject.log_py), kind="stable")
     worst = order[: min(SHOWN, int(subject.labelled.sum()))]
-    return Section(
-        "The worst answers",
+    reasons = _reasons(subject, worst, strange=False)
+    reading = (
         "Rows whose truth the model thought least likely, worst first: mistakes of the model, or "
-        "of the labels. In brackets, what a value adds to the answer compared with what the other "
-        "columns lead one to expect.",
-        view_of(subject).shown(
-            worst, _facts(subject, worst), _reasons(subject, worst, strange=False)
-        ),
+        "of the labels."
     )
+    if reasons is not None:
+        reading += (
+            " In brackets, what a value adds to the answer compared with what the other columns "
+            "lead one to expect."
+        )
+    content = view_of(subject).shown(worst, _facts(subject, worst), reasons)
+    return Section("The worst answers", reading, content)
 
 
 def strangest_section(subject: Subject) -> Section:
     """The rows that are least like those of training."""
     order = np.argsort(-subject.strangeness, kind="stable")[:SHOWN]
-    return Section(
-        "The strangest rows",
+    reasons = _reasons(subject, order, strange=True)
+    reading = (
         "Rows least like those of training, strangest first. The p-value is the share of rows held "
-        "out in training that are at least as strange; in brackets, what a value adds to the "
-        "surprise.",
-        view_of(subject).shown(
-            order, _facts(subject, order), _reasons(subject, order, strange=True)
-        ),
+        "out in training that are at least as strange."
     )
+    if reasons is not None:
+        reading += " In brackets, what a value adds to the surprise."
+    content = view_of(subject).shown(order, _facts(subject, order), reasons)
+    return Section("The strangest rows", reading, content)
 
 
 def _facts(subject: Subject, rows: np.ndarray) -> dict[str, list[str]]:
     """What is said of some rows, by name."""
-    facts: dict[str, list[str]] = {"row": [f"{row:,}" for row in rows]}
+    facts: dict[str, list[str]] = {"row": subject.named(rows)}
     if subject.labelled.any() and subject.y is not None:
         facts["truth"] = [_said(subject.y[row]) for row in rows]
     for name in subject.predictor.target.column_names:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,28 +18,45 @@ h2 { font-size: 1.25rem; margin: 2.6rem 0 .2rem; padding-top: .9rem; border-top:
 p { margin: .3rem 0 .9rem; }
 .lead { font-size: 1.1rem; color: #333; }
 .side-by-side { display: flex; flex-wrap: wrap; gap: 0 3rem; align-items: flex-start; }
-.scroll { overflow-x: auto; }
+/* A shadow at an edge says that a table goes on behind it. */
+.scroll { overflow-x: auto;
+  background: linear-gradient(to right, #fff 30%, #fff0) left,
+              linear-gradient(to left, #fff 30%, #fff0) right,
+              radial-gradient(farthest-side at 0 50%, #0003, #0000) left,
+              radial-gradient(farthest-side at 100% 50%, #0003, #0000) right;
+  background-repeat: no-repeat; background-size: 40px 100%, 40px 100%, 12px 100%, 12px 100%;
+  background-attachment: local, local, scroll, scroll; }
 img { display: block; max-width: 100%; height: auto; margin: .6rem 0; }
 table { border-collapse: collapse; margin: .8rem 0; font-size: .95rem;
         font-variant-numeric: tabular-nums; }
-th, td { padding: .32rem .9rem .32rem 0; text-align: right; border-bottom: 1px solid #e3e3e3; }
+th, td { padding: .32rem .9rem .32rem 0; text-align: left; border-bottom: 1px solid #e3e3e3; }
 th { border-bottom: 2px solid #888; font-weight: 600; vertical-align: bottom; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
+td + td { white-space: nowrap; }
+.n { text-align: right; }
 footer { margin-top: 3rem; padding-top: .9rem; border-top: 1px solid #ddd; color: #555;
          font-size: .9rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .2rem; }
 .figures { display: flex; flex-wrap: wrap; gap: 0 1.5rem; align-items: flex-start; }
 .figures > * { min-width: 0; }
-.words td { text-align: left; overflow-wrap: anywhere; vertical-align: top; }
-.words th { text-align: left; }
+.words td { white-space: normal; overflow-wrap: anywhere; vertical-align: top; }
+.words td:first-child { overflow-wrap: normal; }
 td.moved { font-weight: 600; background: #fdeee4; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f5f5f5; padding: .7rem .9rem;
       font: .88rem/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .92em; }
 @media (max-width: 40rem) { body { padding: 1.2rem 1rem 3rem; } h1 { font-size: 1.5rem; } }
-@media print { body { max-width: none; padding: 0; } .scroll { overflow: visible; }
-               h2, img, table { break-inside: avoid; } h2 { break-after: avoid; } }
+@media print {
+  body { max-width: none; padding: 0; font-size: 10pt; }
+  .scroll { overflow: visible; background: none; }
+  table { font-size: 9pt; }
+  .wide { font-size: 7pt; }
+  th, td + td { white-space: normal; }
+  .wide th, .wide td { overflow-wrap: anywhere; padding-right: .5em; }
+  h2, img, table { break-inside: avoid; } h2 { break-after: avoid; } }
 """
+
+WIDE = 7  # columns; more are printed small
+NUMBER = re.compile(r"[-+−]?[\d.,]+(e[-+]?\d+)?\s?%?|nan|-?inf")
 
 
 @dataclass(frozen=True)
@@ -95,21 +113,35 @@ def embed(figure: Any, description: str, *, vector: bool = True) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, css: str = "") -> str:
-    """An HTML table; the first column names the row. `css` is a class of the style, if any."""
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    """An HTML table; the first column names the row, and those of numbers line up on the right.
+
+    `css` is a class of the style, if any. A header of empty names is left out.
+    """
+    columns = list(zip(*rows, strict=True)) or [()] * len(header)
+    looks = ["", *(' class="n"' if _are_numbers(column) else "" for column in columns[1:])]
+    head = "".join(
+        f'<th scope="col"{look}>{escape(cell)}</th>'
+        for cell, look in zip(header, looks, strict=True)
+    )
+    head = f"<thead><tr>{head}</tr></thead>\n" if any(header) else ""
     body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>"
+        + "".join(f"<td{k}>{escape(cell)}</td>" for cell, k in zip(row, looks, strict=True))
+        + "</tr>"
+        for row in rows
     )
-    kind = f' class="{css}"' if css else ""
-    return (
-        f'<div class="scroll"><table{kind}>\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody>\n</table></div>"
-    )
+    wide = "wide" if len(header) > WIDE else ""
+    kind = f' class="{css or wide}"' if css or wide else ""
+    return f'<div class="scroll"><table{kind}>\n{head}<tbody>\n{body}\n</tbody>\n</table></div>'
 
 
 def number(value: float) -> str:
     """A number as people read it: four digits that count, no powers of ten for middling ones."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    return any(cells) and all(NUMBER.fullmatch(cell) for cell in cells if cell)
 
 
 def _width(png: bytes) -> int:

@@ -24,10 +24,14 @@ def _words(columns: dict[str, list[Any]], *, strange: bool) -> str:
     least = LEAST_NATS if strange else LEAST_ANSWER * max(np.max(np.abs(sizes)), 1e-12)
     named = [int(j) for j in order if (sizes[j] if strange else abs(sizes[j])) >= least]
     words = [
-        f"{columns['column'][j]} {_value(columns, j)} ({sizes[j]:+.2g}{' nats' if strange else ''})"
+        f"{columns['column'][j]} {_value(columns, j)} ({_signed(sizes[j])}{' nats' * strange})"
         for j in named
     ]
     return "; ".join(words) or "no one column"
+
+
+def _signed(size: float) -> str:
+    return f"{size:+,.0f}" if abs(size) >= 99.5 else f"{size:+.2g}"
 
 
 def _value(columns: dict[str, list[Any]], j: int) -> str:

@@ -27,12 +27,14 @@ class Subject:
         y: their targets; None where they are not known.
         history: of training, an entry an epoch.
         density_history: of a density of its own; empty without.
-        parameters: of the estimator, by name.
+        parameters: of the estimator that are not its defaults, by name.
         card: what was noted about the model when it was trained.
         against: other rows, to see whether the inputs have moved; or None.
         explain: rows to what made them strange and what made their prediction; None for unknown.
         kind: name of the estimator.
         seed: of what is drawn.
+        rows: what each row is called; by default its place, from 0.
+        note: what a reader should know of the rows, said at the top.
     """
 
     predictor: Predictor
@@ -46,6 +48,8 @@ class Subject:
     explain: Callable[[Any], Any] | None = None
     kind: str = "Predictor"
     seed: int = 0
+    rows: Sequence[object] | None = None
+    note: str = ""
 
     @cached_property
     def encoded(self) -> Encoded:
@@ -102,6 +106,10 @@ class Subject:
             told = log_prob(self.predictor, self.known, truth)
             found[self.labelled] = told[self.labelled]
         return found
+
+    def named(self, places: np.ndarray) -> list[str]:
+        """What some rows are called."""
+        return [str(place if self.rows is None else self.rows[place]) for place in places]
 
     def __len__(self) -> int:
         """How many rows."""

@@ -85,14 +85,19 @@ class TableView(AbstractView):
             (str(column.name), kind_of(column), *summary(column, self.columns[column.name]))
             for column in self.encoder.columns
         ]
-        remarks = "".join(f"<li>{escape(text)}</li>" for text in self.encoder.remarks)
+        left_out = self.subject.card.get("left out")
+        odd = [
+            *(f"{k!r} was left out: {why}." for k, why in _pairs(left_out)),
+            *self.encoder.remarks,
+        ]
+        remarks = "".join(f"<li>{escape(text)}</li>" for text in odd)
         return Section(
             "The data",
             f"{len(self.subject):,} rows. What training saw in each column, what these rows show, "
             "and what of it training had not seen; new levels and values beyond the range are what "
             "refusals often come from.",
             table(("column", "kind", "in training", "here", "missing", "never seen"), rows)
-            + (f"<ul>{remarks}</ul>" if remarks else ""),
+            + (f"<h3>Odd columns</h3><ul>{remarks}</ul>" if remarks else ""),
         )
 
     def shown(self, rows: np.ndarray, facts: Facts, reasons: Sequence[str] | None) -> str:
@@ -185,8 +190,13 @@ class ImageView(AbstractView):
         )
 
     def shown(self, rows: np.ndarray, facts: Facts, reasons: Sequence[str] | None) -> str:
-        names = [name for name in ("truth", "prediction", "p-value") if name in facts]
-        captions = ["\n".join(f"{n} {facts[n][i]}" for n in names) for i in range(len(rows))]
+        words = {"row": "row", "truth": "is", "prediction": "said", "p-value": "p"}  # little room
+        captions = [
+            "\n".join(
+                f"{word} {facts[name][i][:6]}" for name, word in words.items() if name in facts
+            )
+            for i in range(len(rows))
+        ]
         framed = [bool(word) for word in facts["refused"]]
         return _grid(self.images[rows], captions, framed)
 
@@ -204,6 +214,10 @@ class ImageView(AbstractView):
         told = [note.partition(": ")[2].replace(", ", "\n") for note in notes]
         captions = [text for note in told for text in ("before", note)]
         return _grid(np.stack(pairs), captions, across=4)
+
+
+def _pairs(found: object) -> list[tuple[str, str]]:
+    return list(found.items()) if isinstance(found, Mapping) else []
 
 
 def _grid(

@@ -44,6 +44,7 @@ class AbstractTarget(ABC):
         squared: whether training shows its square.
         drops_features: whether features are dropped in training unless told otherwise.
         density_only: whether nothing is predicted.
+        smooth: whether rows without a label are taken to say where answers do not change.
         retries: how often a counterfactual that rounding has undone is pushed further.
         choice: the head that was asked for.
     """
@@ -53,6 +54,7 @@ class AbstractTarget(ABC):
     squared: ClassVar[bool] = False
     drops_features: ClassVar[bool] = False
     density_only: ClassVar[bool] = False
+    smooth: ClassVar[bool] = False
     retries: ClassVar[int] = 1
     choice: AbstractHeadChoice | None
 
@@ -89,6 +91,11 @@ class AbstractTarget(ABC):
     @abstractmethod
     def with_marginal(self, y: Column, weights: Float[np.ndarray, " rows"]) -> "AbstractTarget":
         """The target with p(y) of these rows, which answers for rows that are refused."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know of the targets."""
+        return ()
 
     @property
     def unit(self) -> tuple[float, float]:

@@ -38,6 +38,7 @@ class ClassTarget(AbstractTarget):
     metric: ClassVar[str] = "accuracy"
     higher_is_better: ClassVar[bool] = True
     drops_features: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
     retries: ClassVar[int] = 6
 
     @classmethod
@@ -62,6 +63,11 @@ class ClassTarget(AbstractTarget):
                 "HybridRegressor."
             )
         classes, codes = np.unique(known, return_inverse=True)
+        if len(classes) == 0:
+            raise ValueError(
+                f"HybridClassifier has no label to learn from: all {len(y)} rows are marked as "
+                "rows without one. Label rows of at least two classes, or use HybridDensity."
+            )
         if len(classes) < 2:
             raise ValueError(
                 "HybridClassifier needs at least two classes to tell apart; y has "
@@ -92,6 +98,17 @@ class ClassTarget(AbstractTarget):
 
     def relation(self, labels: Labels) -> Float[np.ndarray, "rows k"]:
         return np.where(labels.labelled[:, None], np.eye(len(self.classes))[labels.ys], np.nan)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        names = self.classes.tolist()
+        counted = self.classes.dtype.kind in "if" and names[0] == -1 and names[1:] and names[1] >= 0
+        if self.unlabelled is not None or not counted or len(names) < 3:
+            return ()
+        return (
+            f"y has a class -1 beside {names[1]} to {names[-1]}; if it marks rows without a label, "
+            "pass unlabelled=-1.",
+        )
 
     def strata(self, labels: Labels) -> np.ndarray:
         return np.where(labels.labelled, labels.ys, -1)

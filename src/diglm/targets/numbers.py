@@ -58,6 +58,8 @@ class NumberTarget(AbstractTarget):
         labelled = _labelled(y, unlabelled)
         choice.check_support(y[labelled].ravel())
         used = labelled if weights is None else labelled & (weights > 0)
+        if not np.any(used):
+            raise ValueError(f"No target to learn from: none of {len(y)} rows has one that counts.")
         if y.ndim == 1:
             return cls(choice, *choice.unit(y[used]), unlabelled)
         units = np.array([choice.unit(column[used]) for column in y.T]).T
@@ -71,8 +73,6 @@ class NumberTarget(AbstractTarget):
     def n_targets(self) -> int:
         """How many numbers a row has."""
         return np.size(self.location)
-
-    # ------------------------------------------------------------------ fitting
 
     def read(self, y: Column) -> Labels:
         y = _numbers(y, self.n_targets > 1)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diglm.completion import fixed_offsets
+from diglm.data.mixing import Mixing, in_turn
 from diglm.objectives.joint import JointObjective, Terms
 from diglm.training.clock import NO_LIMIT, Clock, Pace
 from diglm.training.progress import Progress
@@ -113,13 +114,19 @@ def epochs(
 ) -> tuple[Common, Iterator[tuple[int, Turn]]]:
     """What all epochs read, and what each: padded rows, orders, keys.
 
-    Epoch -1 takes no step: the starting model is the first candidate for the best.
+    Epoch -1 takes no step: the starting model is the first candidate for the best. Where few rows
+    have a label, an epoch is one pass over the others, with labelled rows in every batch.
     """
     used = np.flatnonzero(rows.weight > 0)
     if len(used) == 0:
         raise ValueError("No training row has a positive weight. Check sample_weight.")
     batch_size = min(settings.batch_size, bucket(len(used), smallest=8))
-    n_steps = -(-len(used) // batch_size)
+    known = np.asarray(rows.labelled)[used]
+    labelled, others = used[known], used[~known]
+    mixture = Mixing.of(len(labelled), len(others), batch_size)
+    passing = others if mixture.apart else used
+    n_steps = -(-len(passing) // mixture.n_others)
+    rows = rows._replace(weight=mixture.counted(np.asarray(rows.weight), np.asarray(rows.labelled)))
     checked_rows = None
     if validation is not None and len(validation.weight) > 0:
         checked_rows = jax.tree.map(placed, pad(validation, bucket(len(validation.weight))))
@@ -137,7 +144,13 @@ def epochs(
         slots = bucket(n_steps * batch_size + batch_size)
         for epoch in range(-1 if checked_rows is not None else 0, settings.n_epochs):
             order = np.zeros(slots, np.int32)
-            order[: n_steps * batch_size] = np.resize(rng.permutation(used), n_steps * batch_size)
+            dealt = np.resize(rng.permutation(passing), n_steps * mixture.n_others)
+            if mixture.apart:
+                repeated = in_turn(labelled, n_steps * mixture.n_labelled, rng)
+                dealt = mixture.laid_out(
+                    repeated.reshape(n_steps, -1), dealt.reshape(n_steps, -1)
+                ).ravel()
+            order[: n_steps * batch_size] = dealt
             steps = placed(np.asarray(n_steps if epoch >= 0 else 0, np.int32))
             yield epoch, Turn(placed(order), steps, _epoch_key(seed, epoch + 1))
 

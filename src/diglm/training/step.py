@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from diglm.compiling import MANY_STEPS, jit_loop
 from diglm.objectives.joint import JointObjective, Terms
-from diglm.rows import DEVICES, n_parts, sum_over_devices
+from diglm.rows import DEVICES, sum_over_devices
 from diglm.training.clock import Clock, Pace
 from diglm.training.settings import Schedule
 from diglm.training.state import State, advance, keep_best, restore
@@ -26,17 +26,24 @@ def validation_terms(
 ) -> Terms:
     """The objective as users will see it: frozen statistics, centres for y, fixed offsets for x."""
 
-    def chunk(xs):
-        outputs = model.forward_rows(xs)
+    def chunk(part: Batch):
+        outputs = model.forward_rows(part.x)
+        added = objective.terms_by_row(model, outputs, part, _fixed_noise())
         if model.completion is None:
-            return outputs.log_px, outputs.response
-        return model.log_mass(xs, offsets), outputs.response
+            return outputs.log_px, outputs.response, added
+        return model.log_mass(part.x, offsets), outputs.response, added
 
     # Padded sizes are powers of two, so chunks come out even.
-    xs = rows.x.reshape(-1, min(VALIDATION_CHUNK, len(rows.x)), *rows.x.shape[1:])
-    found = jax.lax.map(chunk, xs)
-    log_px, response = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
-    return objective.means(log_px, response, rows)
+    size = min(VALIDATION_CHUNK, len(rows.x))
+    parts = jax.tree.map(lambda column: column.reshape(-1, size, *column.shape[1:]), rows)
+    found = jax.lax.map(chunk, parts)
+    log_px, response, added = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
+    return objective.with_terms(objective.means(log_px, response, rows), added)
+
+
+def _fixed_noise() -> Key:
+    """The key of what terms draw for held-out rows: the same after every epoch."""
+    return jax.random.key(0, impl="unsafe_rbg")
 
 
 class Shared(NamedTuple):
@@ -155,15 +162,23 @@ def take_steps(
             key_augment, key_step = jax.random.split(key_step)
             batch = batch._replace(x=augment(batch.x, key=key_augment))
 
+        teacher = restore(model, state.average, state.fixed) if objective.terms else None
+
         def loss_of(weights):
             current = restore(model, weights, state.fixed)
             loss, (terms, moved) = objective(
-                current, batch, key=key_step, emphasis=schedule.emphasis_at(state.step)
+                current,
+                batch,
+                key=key_step,
+                emphasis=schedule.emphasis_at(state.step),
+                done=state.step / schedule.total_steps,
+                teacher=teacher,
+                augment=augment,
             )
             moved_fixed = eqx.filter(partition(moved)[1], eqx.is_array)
             return loss, (terms, jax.lax.stop_gradient(moved_fixed))
 
-        terms, fixed, gradient = _differentiate(loss_of, state.weights, batch)
+        terms, fixed, gradient = _differentiate(loss_of, state.weights)
         state, good = advance(state, schedule, terms.loss, gradient, fixed, shares)
         added = jax.tree.map(
             lambda total, term: total + jnp.where(good, term, 0.0), sums.terms, terms
@@ -175,31 +190,17 @@ def take_steps(
 
 
 def _differentiate(
-    loss_of: Callable[[Array], tuple[Scalar, tuple[Terms, Any]]],
-    weights: Float[Array, " n"],
-    batch: Batch,
+    loss_of: Callable[[Array], tuple[Scalar, tuple[Terms, Any]]], weights: Float[Array, " n"]
 ) -> tuple[Terms, Any, Float[Array, " n"]]:
     """The terms of a batch's loss, moved statistics, and the gradient, be its rows divided or not.
 
-    A mean over all rows is the mean of the devices' means, each as heavy as its rows. So a device
-    differentiates its mean times its weight, and gradient, terms and weights are summed over
-    devices as one vector: in a step they wait for one another once. Left to the compiler, they
-    would do so for each array of weights.
+    Each device gives its part of every mean over all rows, so that gradient and terms are summed
+    over devices, as one vector: in a step they wait for one another once, but for the weights of
+    the rows. Left to the compiler, they would do so for each array of weights.
     """
-    if n_parts() == 1:
-        (_, (terms, fixed)), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights)
-        return terms, fixed, gradient
-    heavy = Terms.weights(batch)
-
-    def share_of(weights):
-        loss, found = loss_of(weights)
-        return heavy.loss * loss, found
-
-    (_, (terms, fixed)), gradient = jax.value_and_grad(share_of, has_aux=True)(weights)
-    shares = jax.tree.map(jnp.multiply, heavy, terms)
-    gradient, shares, heavy = sum_over_devices((gradient, shares, heavy))
-    heavy = jax.tree.map(lambda total: jnp.maximum(total, 1e-12), heavy)
-    return jax.tree.map(jnp.divide, shares, heavy), fixed, gradient / heavy.loss
+    (_, (terms, fixed)), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights)
+    gradient, terms = sum_over_devices((gradient, terms))
+    return terms, fixed, gradient
 
 
 @jit_loop

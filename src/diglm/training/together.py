@@ -1,23 +1,25 @@
-r"""One model trained under several weights $\lambda$ of log p(x), side by side.
+r"""Several models trained side by side: under weights of log p(x), or as members of a committee.
 
-Only $\lambda$ differs between the runs: the start, the rows, their order and all noise are shared.
-So the states are stacked and the epoch is mapped over them, and what `fit` does for one model
-becomes one compiled program for all. Rows are gathered once, and an operation's fixed cost is paid
-once for all models. A CPU runs such a loop on one core, so there the models are dealt out to the
-cores in groups of one size, which run the same program.
+Their states are stacked and the epoch is mapped over them, so what `fit` does for one model becomes
+one compiled program for all, and an operation's fixed cost is paid once. Models that are to be
+compared share the start, the rows, their order and all noise; members of a committee differ in all
+of these, and each leaves out rows of its own, on which its best epoch is chosen. A CPU runs such a
+loop on one core, so there the models are dealt out to the cores in groups of one size, which run
+the same program.
 """
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from diglm.compiling import jit_loop
 from diglm.hybrid import Hybrid
@@ -28,51 +30,106 @@ from diglm.training.progress import Progress, Record
 from diglm.training.settings import Settings
 from diglm.training.state import State, finished
 from diglm.training.step import Common, Turn, take_epoch
-from diglm.types import Batch
+from diglm.types import Batch, bucket, pad, placed
+
+
+class Run(NamedTuple):
+    """One of several models.
+
+    Attributes:
+        model: from which it sets out.
+        generative_weight: its lambda.
+        seed: of the order of its rows and of its noise.
+        left_out: rows that it is not trained on, but judged by; as many for each; None for none.
+    """
+
+    model: Hybrid
+    generative_weight: float
+    seed: int
+    left_out: Int[np.ndarray, " some"] | None = None
+
+
+class Own(NamedTuple):
+    """What each model has for itself in an epoch, stacked; None for what they share.
+
+    Attributes:
+        weights: lambdas.
+        active: who still trains.
+        turn: order of rows and noise.
+        validation: the rows each is judged by.
+    """
+
+    weights: Float[Array, " models"]
+    active: Bool[Array, " models"]
+    turn: Turn | None
+    validation: Batch | None
 
 
 @jit_loop
 def run_epoch_together(
-    fixed: tuple[Common, Turn, Float[Array, " models"], Bool[Array, " models"]], states: State
+    fixed: tuple[Common, Turn, Own], states: State
 ) -> tuple[State, Terms, Terms | None]:
-    """`run_epoch` for stacked states, one lambda each; a state that is not active stays as it is.
+    """`run_epoch` for stacked states; a state that is not active stays as it is.
 
     Stopped models are computed along, since the program has one shape, but keep what they had: the
     best weights at the epoch where a fit of their own would have ended.
     """
-    common, turn, weights, active = fixed
-    shared = common.shared
+    common, turn, own = fixed
 
-    def one(state: State, weight: Array, is_active: Array) -> tuple[State, Terms, Terms | None]:
-        objective = eqx.tree_at(lambda o: o.generative_weight, shared.objective, weight)
-        own = shared._replace(objective=objective)
-        after, terms, checked = take_epoch(common, turn, own, state)
-        kept = jax.tree.map(lambda new, old: jnp.where(is_active, new, old), after, state)
+    def one(state: State, own: Own) -> tuple[State, Terms, Terms | None]:
+        objective = eqx.tree_at(lambda o: o.generative_weight, common.shared.objective, own.weights)
+        rows = common if own.validation is None else common._replace(validation=own.validation)
+        # How many steps there are is not mapped over: a loop would wait for the longest anyway.
+        order = turn if own.turn is None else own.turn._replace(n_steps=turn.n_steps)
+        shared = common.shared._replace(objective=objective)
+        after, terms, checked = take_epoch(rows, order, shared, state)
+        kept = jax.tree.map(lambda new, old: jnp.where(own.active, new, old), after, state)
         return kept, terms, checked
 
-    if weights.shape[0] == 1:  # XLA multiplies a stack of one slower than a matrix
-        only = one(*jax.tree.map(lambda leaf: leaf[0], (states, weights, active)))
+    if own.weights.shape[0] == 1:  # XLA multiplies a stack of one slower than a matrix
+        only = one(*jax.tree.map(lambda leaf: leaf[0], (states, own)))
         return jax.tree.map(lambda leaf: leaf[None], only)
-    return jax.vmap(one)(states, weights, active)
+    return jax.vmap(one)(states, own)
 
 
 @dataclass
 class _Group:
-    """Models stacked into one state: their numbers, lambdas, states, and who still trains.
+    """Models stacked into one state: their numbers, states, and who still trains.
 
     A last group that is short is filled up with copies, which never train.
     """
 
     members: np.ndarray
+    places: np.ndarray
     weights: Array
     states: State
     active: np.ndarray
+    validation: Batch | None
 
-    def advance(self, common: Common, turn: Turn) -> tuple[Terms, Terms | None]:
-        """One epoch of all members; their terms, as NumPy arrays."""
-        self.states, *told = run_epoch_together(
-            (common, turn, self.weights, jnp.asarray(self.active)), self.states
+    @classmethod
+    def of(cls, members: np.ndarray, size: int, runs: Sequence[Run], seen: Sequence[Common]):
+        """The group of some runs; `seen` is what each of them reads."""
+        # A second size would compile a second program, which takes longer than a spare model.
+        places = np.resize(members, size)
+        starts = {place: State.start(runs[place].model) for place in dict.fromkeys(places)}
+        weights = np.array([runs[place].generative_weight for place in places])
+        validation = None
+        if runs[0].left_out is not None:
+            validation = _stacked([seen[place].validation for place in places])
+        return cls(
+            members,
+            places,
+            jnp.asarray(weights, jnp.result_type(float)),
+            _stacked([starts[place] for place in places]),
+            np.arange(size) < len(members),
+            validation,
         )
+
+    def advance(self, common: Common, turns: Sequence[Turn]) -> tuple[Terms, Terms | None]:
+        """One epoch of all members; their terms, as NumPy arrays."""
+        own = None if self.validation is None else _stacked([turns[i] for i in self.places])
+        given = Own(self.weights, jnp.asarray(self.active), own, self.validation)
+        self.states, *told = run_epoch_together((common, turns[0], given), self.states)
         return jax.device_get(tuple(told))
 
     def alone(self, place: int) -> State:
@@ -80,86 +137,107 @@ class _Group:
         return jax.tree.map(lambda leaf: leaf[place], self.states)
 
 
+def _stacked(trees: Sequence[Any]) -> Any:
+    """Trees of equal arrays as one, through NumPy: JAX would compile a program for each shape."""
+    return jax.tree.map(_stack, *trees)
+
+
+def _stack(*leaves: Array) -> Array:
+    if jnp.issubdtype(leaves[0].dtype, jax.dtypes.prng_key):
+        words = [jax.random.key_data(leaf) for leaf in leaves]
+        return jax.random.wrap_key_data(_stack(*words), impl=jax.random.key_impl(leaves[0]))
+    return placed(np.stack(jax.device_get(leaves)))
+
+
 def fit_together(
-    model: Hybrid,
+    runs: Sequence[Run],
     rows: Batch,
     *,
     objective: JointObjective,
-    generative_weights: Sequence[float],
     validation: Batch | None = None,
     settings: Settings | None = None,
-    seed: int = 0,
     progress: Progress | None = None,
     clock: Clock = NO_LIMIT,
 ) -> list[FitResult]:
-    """What `fit` gives with each weight in turn, up to rounding, from one run.
+    """What `fit` gives of each run in turn, up to rounding and, where seeds differ, noise.
 
     Args:
-        model: from which all set out.
+        runs: the models; either all leave out rows, as many each, or none does.
         rows: NumPy arrays; rows of weight zero are never drawn.
         objective: what is minimised, but for its `generative_weight`.
-        generative_weights: the lambdas, one a model.
-        validation: rows on which each model's best epoch is chosen.
+        validation: rows on which best epochs are chosen of those who leave out none.
         settings: lengths and rates.
-        seed: of the order of the rows and of all noise.
         progress: told of every epoch, with means over the models that still train.
         clock: says when to stop.
     """
-    settings = Settings() if settings is None else settings
-    started = time.perf_counter()
-    common, turns = epochs(model, rows, objective, validation, settings, seed)
-    groups = _groups(model, generative_weights)
-    results = [FitResult(model) for _ in generative_weights]
+    started, settings = time.perf_counter(), settings or Settings()
+    apart = runs if runs[0].left_out is not None else runs[:1]  # the others read the same
+    begun = [_begun(run, rows, objective, validation, settings) for run in apart]
+    seen, turns_of = zip(*begun, strict=True)
+    every = jax.tree.map(placed, pad(rows, bucket(len(rows.weight))))
+    common = seen[0]._replace(rows=every)  # with those that the first leaves out
+    groups = _groups(runs, seen)
+    results = [FitResult(run.model) for run in runs]
     with ThreadPoolExecutor(len(groups)) as pool:
-        for n_turns, (epoch, turn) in enumerate(turns):
+        for n_turns, numbered in enumerate(zip(*turns_of, strict=True)):
+            epoch, turns = numbered[0][0], [turn for _, turn in numbered]
             running = [group for group in groups if np.any(group.active)]
             if not running:
                 break
-            begun = time.perf_counter()
-            told = _advance(pool, running, common, turn, first=n_turns == 0)
+            began = time.perf_counter()
+            told = _advance(pool, running, common, turns, first=n_turns == 0)
             if epoch < 0:
                 continue
+            n_steps = int(turns[0].n_steps)
             records = []
             for group, (terms, checked) in zip(running, told, strict=True):
                 records += _note(group, results, epoch, started, terms, checked)
-                _stop_exhausted(group, results, settings, int(turn.n_steps), checked is not None)
+                _stop_exhausted(group, results, settings, n_steps, checked is not None)
             if progress is not None:
                 progress(_mean_record(epoch, records))
-            n_steps = int(turn.n_steps)
-            pace = Pace((epoch + 1) * n_steps, n_steps, time.perf_counter() - begun)
+            pace = Pace((epoch + 1) * n_steps, n_steps, time.perf_counter() - began)
             if (reason := clock.over(pace)) is not None:
                 _stop(groups, results, reason)
                 break
             common = common.in_time(clock, pace)
     for group in groups:
-        _finish(group, model, results, generative_weights, time.perf_counter() - started)
+        _finish(group, runs, results, time.perf_counter() - started)
     return results
 
 
-def _groups(model: Hybrid, generative_weights: Sequence[float]) -> list[_Group]:
+def _begun(
+    run: Run, rows: Batch, objective: JointObjective, validation: Batch | None, settings: Settings
+) -> tuple[Common, Iterator[tuple[int, Turn]]]:
+    """What a model reads; rows that it leaves out weigh nothing, and are never drawn."""
+    if run.left_out is not None:
+        validation = Batch(*(np.asarray(column)[run.left_out] for column in rows))
+        weight = np.array(rows.weight)
+        weight[run.left_out] = 0
+        rows = rows._replace(weight=weight)
+    return epochs(run.model, rows, objective, validation, settings, run.seed)
+
+
+def _groups(runs: Sequence[Run], seen: Sequence[Common]) -> list[_Group]:
     """Models dealt out to the cores of a CPU; an accelerator takes all of them at once."""
-    n_models = len(generative_weights)
+    n_models = len(runs)
     n_cores = os.cpu_count() or 1 if jax.default_backend() == "cpu" else 1
     size = -(-n_models // n_cores)
-    start, weights = State.start(model), np.asarray(generative_weights, jnp.result_type(float))
-
-    def group(members: np.ndarray) -> _Group:
-        # A second size would compile a second program, which takes longer than a spare model.
-        places = np.resize(members, size)
-        states = jax.tree.map(lambda leaf: jnp.stack([leaf] * size), start)
-        active = np.arange(size) < len(members)
-        return _Group(members, jnp.asarray(weights[places]), states, active)
-
-    return [group(np.arange(i, min(i + size, n_models))) for i in range(0, n_models, size)]
+    parts = (np.arange(i, min(i + size, n_models)) for i in range(0, n_models, size))
+    return [_Group.of(part, size, runs, seen) for part in parts]
 
 
 def _advance(
-    pool: ThreadPoolExecutor, groups: list[_Group], common: Common, turn: Turn, *, first: bool
+    pool: ThreadPoolExecutor,
+    groups: list[_Group],
+    common: Common,
+    turns: Sequence[Turn],
+    *,
+    first: bool,
 ) -> list[tuple[Terms, Terms | None]]:
-    """One epoch of every group, each on a core of its own."""
-    alone = 1 if first else 0  # one group compiles the program for the others
-    told = [group.advance(common, turn) for group in groups[:alone]]
-    return told + list(pool.map(lambda group: group.advance(common, turn), groups[alone:]))
+    """One epoch of every group, each on a core of its own; the first compiles their program."""
+    alone = 1 if first else 0
+    told = [group.advance(common, turns) for group in groups[:alone]]
+    return told + list(pool.map(lambda group: group.advance(common, turns), groups[alone:]))
 
 
 def _note(
@@ -171,7 +249,7 @@ def _note(
     checked: Terms | None,
 ) -> list[Record]:
     """Add the epoch to the history of the members that still train."""
-    records = []
+    records: list[Record] = []
     for place in np.flatnonzero(group.active):
         own, own_checked = jax.tree.map(lambda column, i=place: column[i], (terms, checked))
         records.append(epoch_record(epoch, started, own, own_checked))
@@ -205,24 +283,18 @@ def _stop(groups: list[_Group], results: list[FitResult], reason: str) -> None:
 
 
 def _mean_record(epoch: int, records: list[Record]) -> Record:
-    mean: Record = {name: float(np.mean([r[name] for r in records])) for name in records[0]}
+    mean = {name: float(np.mean([r[name] for r in records])) for name in records[0]}
     return mean | {"epoch": epoch}
 
 
-def _finish(
-    group: _Group,
-    model: Hybrid,
-    results: list[FitResult],
-    generative_weights: Sequence[float],
-    seconds: float,
-) -> None:
+def _finish(group: _Group, runs: Sequence[Run], results: list[FitResult], seconds: float) -> None:
     for place, member in enumerate(group.members):
-        state, result = group.alone(place), results[member]
+        state, result, run = group.alone(place), results[member], runs[member]
         if not np.isfinite(float(state.best_loss)):
             raise FloatingPointError(
-                f"Training with lambda = {generative_weights[member]:g} never reached a finite "
+                f"Training with lambda = {run.generative_weight:g} never reached a finite "
                 "loss, so there is no model to keep. Leave that weight out, try a smaller "
                 "learning_rate, or look for extreme values in the data."
             )
-        result.model = finished(model, state.best, state.best_fixed)
+        result.model = finished(run.model, state.best, state.best_fixed)
         result.skipped_steps, result.seconds = int(state.skipped), seconds

@@ -299,7 +299,7 @@ def test_csv_errors_say_where(tmp_path, small_blocks):
     assert "near line 52, column 'b': expected int64" in text and "found 'two'" in text
     assert "Parquet" in text
     assert "column 'a': expected double" in message("a\n" + "1\n" * 50 + "1.5\n" * 50 + "x\n")
-    assert "'a', is not UTF-8" in message("a,b\ncafé,1\n")
+    assert "is not UTF-8 text to its end" in message("a,b\n" + "cafe,1\n" * 20_000 + "café,1\n")
     assert "several columns named ['a']" in message("a,a\n1,2\n")
     assert "quotation mark" in message('a,b\n"' + "x,y\n" * 100)
 

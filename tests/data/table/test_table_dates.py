@@ -171,3 +171,17 @@ def test_text_in_a_column_of_durations_is_refused():
         encoder.encode(text_column(["long"]))
     with pytest.raises(ValueError, match="was a timedelta in fit, now a datetime"):
         encoder.encode(text_column(["2024-01-01"]))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("kind", [pa.timestamp, pa.duration])
+def test_times_between_the_ticks_of_a_column_are_written_in_its_unit(kind, unit):
+    """What a model draws has parts of a second, for which a column of seconds has no room."""
+    whole = np.random.default_rng(0).integers(10**9, 2 * 10**9, 60)
+    ticks = whole * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    table = pa.table({"when": pa.array([*ticks.tolist(), None], kind(unit))})
+    encoder = TableEncoder.fit(table)
+    values = encoder.encode(table).values
+    drawn = encoder.decode(values + 1e-7)
+    assert drawn["when"].null_count == 1
+    assert drawn["when"].type in (kind(unit), kind("ms"))  # there may be no name for seconds

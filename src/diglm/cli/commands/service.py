@@ -3,23 +3,33 @@
 import importlib
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from diglm.cli.config import Config
 from diglm.cli.errors import CommandError
+from diglm.cli.later import later
+
+if TYPE_CHECKING:
+    from diglm import compiling
+else:
+    compiling = later("diglm.compiling")
 
 TOKEN = "DIGLM_TOKEN"
 
 
 def serve(
     models: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="MODEL...", help="Model files; NAME=FILE names one, else its file name does."
         ),
-    ],
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="A folder of model files to serve, also those that come later."),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at.", min=0, max=65535)] = 8000,
     token: Annotated[
@@ -33,10 +43,20 @@ def serve(
         bool,
         typer.Option("--allow-public", help="Listen beyond this machine without a token."),
     ] = False,
+    proxy_name: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name that clients ask for, such as that of a proxy."),
+    ] = None,
     config: Config = None,
 ) -> None:
     """Serve models over HTTP, with a page to try them at /."""
-    named = _named(models)
+    named = _named(models or [])
+    if folder is not None and not folder.is_dir():
+        raise CommandError(f"there is no folder {folder}.", "make it, or name model files.")
+    if not named and folder is None:
+        raise CommandError(
+            "there is nothing to serve.", "name a model file, or --folder FOLDER of them."
+        )
     try:
         app = importlib.import_module("diglm.serve.app")
     except ImportError as error:
@@ -44,7 +64,16 @@ def serve(
             f"serving needs packages that are not installed ({error.name or error}).",
             "pip install 'diglm[serve]'",
         ) from error
-    app.serve(named, host, port, token or os.environ.get(TOKEN), allow_public)
+    compiling.use_cache()
+    app.serve(
+        named,
+        host,
+        port,
+        token or os.environ.get(TOKEN),
+        allow_public,
+        folder=folder,
+        hosts=tuple(proxy_name or ()),
+    )
 
 
 def _named(given: list[str]) -> dict[str, Path]:

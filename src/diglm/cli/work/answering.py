@@ -33,7 +33,7 @@ def predict(
     """What `assess` says of every row, in the order of the rows."""
     fitted, rows = open_model(model), open_data(data)
     ways = {TableData: _predict_table, ImageData: _predict_images}
-    with written(out, as_json=as_json) as write:
+    with written(out, as_json=as_json, read=(model, data)) as write:
         n, refused = ways[type(rows)](fitted, rows, keep, write, talk)
     place = "" if out is None else f" Wrote {out}."
     talk.say(f"{n:,} rows, {refused:,} refused ({refused / n:.1%}).{place}")
@@ -91,7 +91,8 @@ def sample(
     if not in_files and (out is None or out.suffix != ".npz"):
         raise CommandError("this model draws images.", "write them to a file: --out drawn.npz")
     if out is not None:
-        require_place(out, (".csv", ".parquet", ".arrow", ".jsonl") if in_files else (".npz",))
+        kinds = (".csv", ".parquet", ".arrow", ".jsonl") if in_files else (".npz",)
+        require_place(out, kinds, read=(model,))
     with talk.waiting("drawing"):
         drawn = fitted.sample(n, random_state=seed, temperature=temperature, **conditional)
     if in_files:
@@ -113,12 +114,14 @@ def explain(
             "explanations of images are maps, not rows of a table.",
             "in Python: load(...).explain(images).figure()",
         )
+    if most < 1:
+        raise CommandError(f"--rows must be at least 1; got {most}.", "leave it out for 1000.")
     if rows.n_rows > most:
         talk.warn(f"the first {most:,} of {rows.n_rows:,} rows are explained; see --rows.")
         rows = rows.take(np.arange(most))
     with talk.waiting("explaining"):
         found = fitted.explain(rows.rows(fitted.predictor_))
-    with written(out, as_json=as_json) as write:
+    with written(out, as_json=as_json, read=(model, data)) as write:
         for row in range(rows.n_rows):
             table = as_arrow(found.table(row))
             write(table.add_column(0, "row", pa.array(np.full(len(table), row))))

@@ -22,6 +22,30 @@ from diglm.predictor.files import blocks, choose_columns, column_of
 
 KINDS = "a CSV, Parquet or Arrow file, a folder of them, images in .npz, or a folder a class"
 MAGIC = {b"PAR1": ".parquet", b"ARRO": ".arrow"}  # how files in a pipe begin; CSV has no such mark
+# What to do about a table that cannot be read, by the words of its error or by its suffix.
+ROWS_NEEDED = "a table needs a line of column names and at least one row."
+HINTS = {
+    "0 bytes": ROWS_NEEDED,
+    "no rows": ROWS_NEEDED,
+    "Empty CSV": ROWS_NEEDED,
+    "several columns named": "give each column a name of its own, in the first line of the file.",
+    "fields, got": "every line needs as many fields as the first; put those that hold a separator, "
+    "a quotation mark or a new line in quotation marks.",
+    "same columns": "the files of a folder are one table; move others elsewhere.",
+    "not UTF-8": "its first lines are, so a part of it may come from elsewhere.",
+}
+SPREADSHEET = "save the sheet as CSV, in the program that wrote it."
+OTHER_KINDS = {
+    ".xlsx": SPREADSHEET,
+    ".xls": SPREADSHEET,
+    ".ods": SPREADSHEET,
+    ".zip": "unpack it first; of packed files only .csv.gz and .tsv.gz are read.",
+    ".json": "in Python: pandas.read_json(...).to_parquet(...)",
+    ".jsonl": "in Python: pandas.read_json(..., lines=True).to_parquet(...)",
+    ".pkl": "in Python: pandas.read_pickle(...).to_parquet(...)",
+    ".txt": "if it holds a table, rename it to end in .csv",
+    "": "if it holds a table, rename it to end in .csv",
+}
 WHOLE_TABLE = 200_000  # rows that commands read at once; more are sampled or streamed
 
 
@@ -30,9 +54,11 @@ class AbstractData(ABC):
 
     Attributes:
         name: as the person wrote it.
+        places: which rows of the file these are, from 0; None for all.
     """
 
     name: str
+    places: np.ndarray | None
 
     @property
     @abstractmethod
@@ -65,6 +91,7 @@ class TableData(AbstractData):
 
     name: str
     table: FileTable
+    places: None = None
 
     @property
     def n_rows(self) -> int:
@@ -96,7 +123,7 @@ class TableData(AbstractData):
             inside = (ascending >= start) & (ascending < start + block.num_rows)
             found.append(block.take(ascending[inside] - start))
             start += block.num_rows
-        return RowsData(self.name, pa.concat_tables(found).take(back))
+        return RowsData(self.name, pa.concat_tables(found).take(back), places)
 
     def _in_memory(self) -> "RowsData":
         return RowsData(self.name, self.read())
@@ -108,6 +135,7 @@ class RowsData(AbstractData):
 
     name: str
     content: "pa.Table"
+    places: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -123,7 +151,7 @@ class RowsData(AbstractData):
         return column_of(self.content, column)
 
     def take(self, places: np.ndarray) -> "RowsData":
-        return RowsData(self.name, self.content.take(places))
+        return RowsData(self.name, self.content.take(places), _among(self.places, places))
 
 
 @dataclass(frozen=True)
@@ -132,6 +160,7 @@ class ImageData(AbstractData):
 
     name: str
     images: Images
+    places: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -158,7 +187,12 @@ class ImageData(AbstractData):
         return self.images.labels
 
     def take(self, places: np.ndarray) -> "ImageData":
-        return ImageData(self.name, self.images.take(places))
+        return ImageData(self.name, self.images.take(places), _among(self.places, places))
+
+
+def _among(before: np.ndarray | None, places: np.ndarray) -> np.ndarray:
+    """Which rows of the file some of some of its rows are."""
+    return places if before is None else before[places]
 
 
 def open_data(given: str) -> AbstractData:
@@ -229,13 +263,15 @@ def _opened(path: Path, name: str) -> FileTable:
         return open_table(path)
     except TableFileError as error:
         text = str(error).replace(str(path), name)
-        known = "it should be " + KINDS if "no known kind" in text else None
-        raise CommandError(text.rstrip("."), known or _hint_of(path, text)) from error
+        raise CommandError(text.rstrip("."), _hint_of(path, text)) from error
 
 
 def _hint_of(path: Path, text: str) -> str:
-    if "0 bytes" in text or "no rows" in text or "Empty CSV" in text:
-        return "a table needs a line of column names and at least one row."
+    for part, hint in HINTS.items():
+        if part in text:
+            return hint
+    if "no known kind" in text and path.suffix.lower() in OTHER_KINDS:
+        return OTHER_KINDS[path.suffix.lower()]
     if path.is_dir():
         return f"a folder holds tables ({', '.join(SUFFIXES)}), or a folder of images a class."
     return f"expected {KINDS}."

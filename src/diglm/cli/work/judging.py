@@ -24,9 +24,10 @@ def evaluate(model: str, data: str, target: str | None, *, as_json: bool, talk: 
     """Scores on rows whose truth is known; those of training are judged by the ones held out."""
     fitted = open_model(model)
     rows = _judged_rows(fitted, open_data(data), talk)
+    given = rows.rows(fitted.predictor_)
     truth = _truth(fitted, rows, target, data)
     with talk.waiting("looking at rows"):
-        scores = measure(fitted.predictor_, rows.rows(fitted.predictor_), truth)
+        scores = measure(fitted.predictor_, given, truth)
     if as_json:
         print_json(scores)
     else:
@@ -45,9 +46,10 @@ def report(
     talk: Talk,
 ) -> None:
     """One HTML file about the model and these rows."""
-    require_place(out, (".html", ".htm"))
+    require_place(out, (".html", ".htm"), read=(model, data, *([against] if against else [])))
     fitted = open_model(model)
-    rows = _judged_rows(fitted, open_data(data), talk).sampled(MOST_ROWS, seed)
+    whole = open_data(data)
+    rows = _judged_rows(fitted, whole, talk).sampled(MOST_ROWS, seed)
     truth = rows.truth(_target(fitted, target))
     if target is not None and truth is None:
         _truth(fitted, rows, target, data)
@@ -64,8 +66,19 @@ def report(
             against=other,
             title=f"{Path(model).name} on {Path(data).name}",
             command=command,
+            random_state=seed,
+            rows=range(rows.n_rows) if rows.places is None else rows.places.tolist(),
+            note=_note(whole, rows),
         )
     talk.say(f"Wrote {out}; open it in a browser.")
+
+
+def _note(whole: AbstractData, rows: AbstractData) -> str:
+    """Which rows of a file a report is about."""
+    name, how = Path(whole.name).name, "Rows are numbered from 0, as they stand in the file."
+    if rows.n_rows == whole.n_rows:
+        return how
+    return f"These are {rows.n_rows:,} of the {whole.n_rows:,} rows of {name}. {how}"
 
 
 def drift(

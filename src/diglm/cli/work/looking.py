@@ -1,5 +1,6 @@
 """A first look at a table: what kind of problem it is, and which columns tell nothing."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,17 @@ from diglm.data.table.remarks import FEWEST_ROWS, IDENTIFIER_RATE
 
 MOST_CODES = 10  # whole numbers 0 to 9, or 1 to 10, are taken for classes
 MOST_CLASSES = 200  # of text; more are most likely an identifier
+MOST_LEVELS, LONGEST = 1_000, 30  # that are looked at, and letters that are shown
+NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
+# Numbers and dates as people write them, and what to do about each.
+MEANT = {
+    re.compile(r"\s*[-+]?[$€£¥]?\s*[-+]?\d[\d,.' ]*\s*[$€£¥%]?\s*"): (
+        "write numbers plainly, such as 1234.5, to have them read as numbers"
+    ),
+    re.compile(r"\s*\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(\s.*)?"): (
+        "write dates as 2024-12-31 to have them read as dates"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -30,11 +42,13 @@ class Look:
         columns: what each is, by name: "numbers", "whole numbers", "categories", "dates".
         gaps: share of missing cells, by name, where any are.
         useless: why a column is left out, by name.
+        odd: what looks like a mistake in a column that is kept, by name.
     """
 
     columns: dict[str, str]
     gaps: dict[str, float]
     useless: dict[str, str]
+    odd: dict[str, str]
 
 
 def infer(target: "pa.ChunkedArray", name: str) -> Problem:
@@ -59,6 +73,11 @@ def infer(target: "pa.ChunkedArray", name: str) -> Problem:
     if types.is_boolean(kind):
         return Problem("classes", f"{name!r} is true or false")
     if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+        if n_distinct > MOST_CODES and (meant := not_meant_as_text(target)):
+            raise CommandError(
+                f"the target {name!r} was meant as numbers or dates, it seems, but {meant}.",
+                "correct the file, or say --problem classes to learn it as it is.",
+            )
         if n_distinct > max(MOST_CLASSES, len(known) // 4) or n_distinct > len(known) // 2:
             raise CommandError(
                 f"the target {name!r} is text with {n_distinct:,} different values in "
@@ -91,16 +110,44 @@ def look_at(rows: "pa.Table") -> Look:
     if not some.column_names:
         raise CommandError("no column is left to learn from.", "add columns that differ by row.")
     columns: dict[str, str] = {}
+    odd: dict[str, str] = {}
     for column in TableEncoder.fit(some).columns:
         name = str(column.name)
         columns[name] = _kind(column, some.schema.field(name).type)
         often = column.kind == "categorical" and column.unseen_rate >= IDENTIFIER_RATE
+        meant = not_meant_as_text(some[name])
         if column.running:
             useless[name] = "it looks like a row number or an identifier"
         elif often and len(rows) >= FEWEST_ROWS:
-            useless[name] = "almost every row has a value of its own, like a name or an identifier"
+            useless[name] = meant or (
+                "almost every row has a value of its own, like a name or an identifier"
+            )
+        elif meant:
+            odd[name] = meant
     counts = {name: rows[name].null_count / max(1, len(rows)) for name in rows.column_names}
-    return Look(columns, {name: share for name, share in counts.items() if share > 0}, useless)
+    gaps = {name: share for name, share in counts.items() if share > 0}
+    return Look(columns, gaps, useless, odd)
+
+
+def not_meant_as_text(values: "pa.ChunkedArray") -> str | None:
+    """What is wrong with text that was surely meant as numbers or dates; None for other text."""
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return None
+    levels = compute.unique(values.drop_null()).to_pylist()[:MOST_LEVELS]
+    numbers = [level for level in levels if NUMBER.fullmatch(level)]
+    if len(numbers) == len(levels):
+        return None  # text by declaration, such as codes in a Parquet file
+    if len(numbers) > len(levels) / 2:
+        other = next(level for level in levels if not NUMBER.fullmatch(level))
+        return (
+            f"it is text, because some values, such as {other[:LONGEST]!r}, are no numbers; "
+            "leave them empty to have the others read as numbers"
+        )
+    for pattern, advice in MEANT.items():
+        like = [level for level in levels if pattern.fullmatch(level)]
+        if len(like) > 0.8 * len(levels):
+            return f"it is text, since values are written as {like[0]!r}; {advice}"
+    return None
 
 
 def balance(target: np.ndarray) -> list[tuple[str, int, float]]:

@@ -16,6 +16,7 @@ from diglm.cli.terminal import Talk
 
 HAS_ALARM = hasattr(signal, "setitimer")  # not on Windows
 REPEAT_AFTER = 1.0  # seconds
+STATES = "states/*"  # what training keeps in the folder, in the end
 ASKED = "asked.json"  # what was asked of the run whose folder this is
 
 
@@ -46,14 +47,20 @@ class Run:
             ]
             if changed:
                 raise CommandError(
-                    f"an unfinished run is kept in {self.folder}, with another "
-                    f"{' and '.join(changed)}.",
+                    f"an unfinished run of other options is kept in {self.folder}: "
+                    f"{' and '.join(changed)} {'differs' if len(changed) == 1 else 'differ'}.",
                     "give the same options to finish it, or --restart to begin anew.",
                 )
             talk.say(f"Going on with the run kept in {self.folder}.")
+        new = not self.folder.exists()
         self.folder.mkdir(exist_ok=True)
-        with replacing(note) as file:
-            file.write(json.dumps(self.asked, indent=2).encode())
+        try:
+            with replacing(note) as file:
+                file.write(json.dumps(self.asked, indent=2).encode())
+        except OSError:
+            if new:
+                self.done()
+            raise
 
     @contextmanager
     def kept(self, command: str) -> Iterator[None]:
@@ -67,6 +74,10 @@ class Run:
                 raise Interrupted(self._left(command)) from error
             except KeyboardInterrupt as error:
                 raise Interrupted(self._left(command)) from error
+            except Exception:
+                if not any(self.folder.glob(STATES)):
+                    self.done()  # a mistake: there is nothing to go on with
+                raise
 
     def done(self) -> None:
         """The model is whole: nothing needs to be kept."""

@@ -16,6 +16,11 @@ from diglm.data.image_sets import IMAGE_SETS, files_of
 STUDIES = {
     "digits": "the demo: digits, and things that are not digits",
     "moons": "density, decision and refusal in the plane",
+    "half_moons": "two half moons with twelve labels",
+    "unlabelled_tables": "ten tables with 20 to 200 labels",
+    "mnist_semi": "MNIST with 1,000 labels",
+    "svhn_semi": "house numbers with 1,000 labels",
+    "unlabelled_search": "the paper's grid for rows without a label, by halving",
     "toy_regression": "the paper's one-dimensional regression",
     "mnist": "the paper's table of MNIST, a weight of the density a row",
     "svhn": "the same on house numbers",
@@ -29,6 +34,8 @@ STUDIES = {
 
 def demo(out: Path, quick: bool) -> None:
     """The study of digits."""
+    if out.exists() and not out.is_dir():
+        raise CommandError(f"--out {out} is a file.", "name a folder for the page.")
     reproduce("digits", ["--out", str(out), *(["--quick"] if quick else [])])
 
 

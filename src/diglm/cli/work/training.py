@@ -1,6 +1,7 @@
 """`diglm train`: look at the rows, hold some out, fit, judge by those, and keep the model."""
 
 import platform
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ import numpy as np
 from diglm.__about__ import __version__
 from diglm.cli.errors import CommandError
 from diglm.cli.terminal import Talk, print_json
-from diglm.cli.work.data import ImageData, TableData, listed, open_data, sized
+from diglm.cli.work.data import ImageData, TableData, close_to, listed, open_data, sized
 from diglm.cli.work.holding import held_out, mark_of
 from diglm.cli.work.looking import Look, Problem, balance, infer, look_at
 from diglm.cli.work.running import Run
@@ -28,6 +29,7 @@ PROBLEMS: dict[str, type[Estimator]] = {
     "numbers": HybridRegressor,
     "density": HybridDensity,
 }
+OWN_FLAGS = {"random_state": "--seed", "verbose": "--quiet"}
 SAMPLE_ROWS = 20_000  # looked at to tell kinds of columns
 SAVE_EVERY = 2_000  # steps between states that are kept
 
@@ -60,7 +62,7 @@ class Parts:
 
 def train(asked: Asked, *, command: str, restart: bool, as_json: bool, talk: Talk) -> None:
     """Do it, and tell what was found on the way."""
-    require_place(asked.out)
+    require_place(asked.out, read=(asked.data,))
     if not 0 <= asked.test_share < 1:
         raise CommandError(
             f"--test-share must lie between 0 and 1; got {asked.test_share:g}.",
@@ -113,13 +115,20 @@ def _train_table(
     for name in (asked.target, asked.weight, *asked.drop, *asked.keep):
         if name is not None:
             data.require(name)
+    if asked.target in asked.drop:
+        raise CommandError(f"--drop names the target {asked.target!r}.", "drop other columns.")
+    if asked.weight is not None and not _is_number(data.table.schema.field(asked.weight).type):
+        raise CommandError(
+            f"--weight {asked.weight} is not a column of numbers.", "weigh rows by numbers."
+        )
     problem = _problem(data, asked)
     talk.say(f"{asked.data}: {data.n_rows:,} rows, {len(data.table.names)} columns.")
     talk.say(f"Learning {_goal(problem, asked)}: {problem.why}.")
     run = Run(asked.out, described(asked), restart, talk)
     with run.kept(command):
         parts = _taken_apart(data, asked, run.folder)
-        features = _chosen(data, asked, parts.look, talk)
+        left_out = {k: why for k, why in parts.look.useless.items() if k not in asked.keep}
+        features = _chosen(data, asked, parts.look, left_out, talk)
         if problem.kind == "classes" and asked.target is not None:
             _tell_balance(column_of(data.read([asked.target]), asked.target), talk)
         model = _estimator(problem, asked, parts.n_training, talk)
@@ -132,6 +141,7 @@ def _train_table(
             save_every=SAVE_EVERY,
             **target,  # type: ignore[arg-type]
         )
+        model.card_ |= {"left out": left_out} if left_out else {}
         scores = {}
         if parts.test.num_rows:
             truth = None if asked.target is None else column_of(parts.test, asked.target)
@@ -192,13 +202,17 @@ def _taken_apart(data: TableData, asked: Asked, folder: Path) -> Parts:
     return Parts(path, n - int(held.sum()), pa.concat_tables(test), look_at(seen))
 
 
-def _chosen(data: TableData, asked: Asked, look: Look, talk: Talk) -> list[str]:
+def _chosen(
+    data: TableData, asked: Asked, look: Look, left_out: Mapping[str, str], talk: Talk
+) -> list[str]:
     """The columns to learn from; those that tell nothing are left out, and said."""
     roles = {asked.target, asked.weight, *asked.drop}
-    left_out = {name: why for name, why in look.useless.items() if name not in asked.keep}
     features = [name for name in data.table.names if name not in roles and name not in left_out]
     for name, why in left_out.items():
-        talk.warn(f"column {name!r} is left out: {why}. --keep {name} keeps it.")
+        talk.warn(f"column {name!r} is left out: {why}. --keep {shlex.quote(name)} keeps it.")
+    for name, why in look.odd.items():
+        if name in features:
+            talk.warn(f"column {name!r}: {why}.")
     if not features:
         raise CommandError("no column is left to learn from.", "name some with --keep.")
     kinds: dict[str, list[str]] = {}
@@ -223,11 +237,14 @@ def _tell_balance(target: np.ndarray, talk: Talk) -> None:
 
 def _estimator(problem: Problem, asked: Asked, n_rows: int, talk: Talk) -> Estimator:
     kind = PROBLEMS[problem.kind]
+    for name, flag in OWN_FLAGS.items():
+        if name in asked.parameters:
+            raise CommandError(f"--set {name} has a flag of its own.", f"say {flag} instead.")
     known = set(kind().get_params(deep=False))
     if unknown := [name for name in asked.parameters if name not in known]:
         raise CommandError(
             f"{kind.__name__} has no parameter {unknown[0]!r}.",
-            f"parameters are {listed(sorted(known), 40)}.",
+            close_to(unknown[0], sorted(known)) or f"parameters are {listed(sorted(known), 40)}.",
         )
     given = dict(asked.parameters)
     # As many rows as a fit in memory holds out: 200, within a tenth and a fifth of all.
@@ -241,6 +258,14 @@ def _estimator(problem: Problem, asked: Asked, n_rows: int, talk: Talk) -> Estim
 def _train_images(
     data: ImageData, asked: Asked, command: str, restart: bool, talk: Talk
 ) -> tuple[Estimator, int, Measures]:
+    named = {"--target": asked.target, "--weight": asked.weight}
+    named |= {"--drop": asked.drop, "--keep": asked.keep}
+    for flag, value in named.items():
+        if value:
+            raise CommandError(
+                f"{flag} names a column, which images do not have.",
+                "leave it out: labels are names of folders, or y of the .npz file.",
+            )
     labels = data.truth(None)
     wants_density = asked.problem == "density" or labels is None
     problem = Problem("density" if wants_density else "classes", "images with a label each")

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -55,7 +55,9 @@ WRITERS: dict[str, Callable[[BinaryIO, "pa.Schema"], Any]] = {
 
 
 @contextmanager
-def written(out: Path | None, *, as_json: bool = False) -> Iterator[Write]:
+def written(
+    out: Path | None, *, as_json: bool = False, read: Sequence[str] = ()
+) -> Iterator[Write]:
     """Yields what writes tables of one schema to `out`, or to standard output for None."""
     require(pa)
     if out is None:
@@ -63,13 +65,22 @@ def written(out: Path | None, *, as_json: bool = False) -> Iterator[Write]:
             yield write
         sys.stdout.flush()
         return
-    require_place(out, tuple(WRITERS))
+    require_place(out, tuple(WRITERS), read=read)
     with replacing(out) as file, _writing(file, WRITERS[out.suffix.lower()]) as write:
         yield write
 
 
-def require_place(out: Path, suffixes: tuple[str, ...] = ()) -> None:
-    """Raise unless a file may be written at `out`: before hours of work, not after."""
+def require_place(out: Path, suffixes: tuple[str, ...] = (), *, read: Sequence[str] = ()) -> None:
+    """Raise unless a file may be written at `out`: before hours of work, not after.
+
+    `read` names what the command reads, which it must not overwrite.
+    """
+    for path in read:
+        if out.exists() and Path(path).exists() and out.samefile(path):
+            raise CommandError(
+                f"--out {out} is what this command reads, and would be overwritten.",
+                "name another file to write.",
+            )
     if suffixes and out.suffix.lower() not in suffixes:
         raise CommandError(
             f"{out} does not say what kind of file it is to be.",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from diglm.data.files.dialect import dialect_of
 from diglm.data.files.formats import BLOCK_ROWS, READ_ERRORS, TableFileError, pa
 from diglm.optional import optional
 
@@ -19,7 +20,9 @@ else:
     csv = optional("pyarrow.csv", "files")  # builds of pyarrow may leave it out
 
 BLOCK_BYTES = 1 << 22  # of text parsed at a time; the first block decides the columns' types
-VERSION = 1  # part of a spool's name: raise it when the same text would be converted otherwise
+VERSION = 2  # part of a spool's name: raise it when the same text would be converted otherwise
+# Beside what pyarrow takes for missing: UCI's mark, SAS's, and errors of spreadsheets.
+MISSING = ("?", ".", "<NA>", "#VALUE!", "#DIV/0!", "#REF!", "#NUM!", "#NAME?")
 BAD_LINE = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 BAD_VALUE = re.compile(r"column #(\d+): Row #(\d+): .* invalid value '(.*)'", re.DOTALL)
 
@@ -39,7 +42,7 @@ def spool_csv(files: list[Path], names: list[str], folder: Path | None) -> Path:
     is never taken for this one. It appears under that name only once it is complete.
 
     Args:
-        files: CSV files, compressed or not; tabs separate the fields where the name says .tsv.
+        files: CSV files, compressed or not; `dialect_of` says how each is written.
         names: Their names relative to what the user opened.
         folder: Where spools are kept; None is a folder that is removed when Python exits.
     """
@@ -156,13 +159,19 @@ def _batches(file: Path, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBat
 
 
 def _reader(file: Path, types: dict[str, pa.DataType] | None) -> csv.CSVStreamingReader:
-    tabs = file.name.lower().endswith((".tsv", ".tsv.gz"))
+    written = dialect_of(file)
+    converted = csv.ConvertOptions(
+        column_types=types, strings_can_be_null=True, decimal_point=written.decimal
+    )
+    converted.null_values = [*converted.null_values, *MISSING]
     return csv.open_csv(
         file,
         # One thread parses as quickly as two here, and only then are the rows of errors known.
-        read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
-        parse_options=csv.ParseOptions(delimiter="\t" if tabs else ",", newlines_in_values=True),
-        convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True),
+        read_options=csv.ReadOptions(
+            use_threads=False, block_size=BLOCK_BYTES, encoding=written.encoding
+        ),
+        parse_options=csv.ParseOptions(delimiter=written.separator, newlines_in_values=True),
+        convert_options=converted,
     )
 
 
@@ -185,6 +194,8 @@ def _explained(file: Path, names: list[str], error: Exception) -> Exception:
             f"{kind[1] if kind else 'a number'}, as in the first rows of the table, but found "
             f"{value!r}. Correct the value, or convert the table to Parquet with the type wanted.",
         )
+    if "invalid UTF8" in text:
+        return TableFileError(f"{file} is not UTF-8 text to its end. Save the file as UTF-8.")
     if "straddl" in text:
         text = f"a line is longer than {BLOCK_BYTES:,} bytes. Is a quotation mark left open?"
     return TableFileError(f"{file} cannot be read as CSV: {text}")

@@ -8,7 +8,9 @@ import numpy as np
 from diglm.data.files.formats import compute, pa
 from diglm.data.files.opening import FileTable, RowGroup, TableFileError
 from diglm.data.files.witnesses import Witnesses, is_gap
+from diglm.data.mixing import LABELLED_SHARE
 
+MOST_LABELLED = 200_000  # rows that are kept in memory
 DRAW = 4  # first number of the seed, which no other draw of the data layer uses
 
 
@@ -24,6 +26,8 @@ class Survey(NamedTuple):
         held_out_rows: Their numbers in the table, ascending.
         n_rows: Rows of the table.
         n_missing_target: How many of them have no target.
+        labelled: All rows with a target where those are few; None where they are not.
+        labelled_rows: Their numbers in the table, ascending.
     """
 
     sample: pa.Table
@@ -33,6 +37,33 @@ class Survey(NamedTuple):
     held_out_rows: np.ndarray
     n_rows: int
     n_missing_target: int
+    labelled: pa.Table | None
+    labelled_rows: np.ndarray
+
+
+class FewLabelled:
+    """Collects rows with a target until they turn out not to be few."""
+
+    def __init__(self, wanted: bool):
+        self.blocks: list[pa.Table] = []
+        self.rows: list[np.ndarray] = []
+        self.still, self.n = wanted, 0
+
+    def look(self, target: pa.ChunkedArray, block: pa.Table, numbers: np.ndarray) -> None:
+        """Take in a block of consecutive rows."""
+        if not self.still:
+            return
+        known = np.flatnonzero(~np.asarray(is_gap(target)))
+        self.n += len(known)
+        self.blocks.append(block.take(known))
+        self.rows.append(numbers[known])
+        # A table may begin with its labelled rows.
+        if self.n > MOST_LABELLED:
+            self.still, self.blocks, self.rows = False, [], []
+
+    def found(self, n_rows: int) -> bool:
+        """Whether there are some, and few of all."""
+        return self.still and 0 < self.n < LABELLED_SHARE * n_rows
 
 
 def survey(
@@ -67,7 +98,7 @@ def survey(
             f"{n_held_out} and {n_sample}."
         )
     sample_rows, held_rows = _draw(n_rows, n_sample, n_held_out, seed)
-    everywhere = Witnesses(table.schema, names, target)
+    everywhere, few = Witnesses(table.schema, names, target), FewLabelled(target is not None)
     sample, held_out, n_missing, position = [], [], 0, 0
     for group in table.groups:
         for block in table.scan(group, names):
@@ -76,6 +107,7 @@ def survey(
             _refuse_infinite(block, group)
             if target is not None:
                 n_missing += compute.sum(is_gap(block[target])).as_py() or 0
+                few.look(block[target], block, numbers)
             sample.append(_taken(block, numbers, sample_rows))
             held_here = _within(held_rows, numbers)
             if held_here.size:
@@ -99,6 +131,8 @@ def survey(
         held_rows,
         n_rows,
         n_missing,
+        _joined(few.blocks, table, names) if few.found(n_rows) else None,
+        np.concatenate(few.rows) if few.found(n_rows) else np.zeros(0, int),
     )
 
 

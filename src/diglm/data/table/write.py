@@ -32,7 +32,8 @@ def write(
     series: dict[str, nw.Series] = {}
     backend: Any = container
     for column, array in zip(columns, arrays, strict=True):
-        plain = nw.new_series(str(column.name), _nullable(array), backend=backend)
+        whole = _in_unit(array, column.dtype)
+        plain = nw.new_series(str(column.name), _nullable(whole), backend=backend)
         series[str(column.name)] = _cast(plain, column, snap=snap)
     return nw.from_dict(series).to_native()
 
@@ -99,6 +100,12 @@ def _cast(series: nw.Series, column: Column, *, snap: bool) -> nw.Series:
     if name in plain or (_integer_type(name) and snap):
         return series.cast(getattr(nw, name)())
     return series
+
+
+def _in_unit(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Times without the parts of a second that their column has no room for: Arrow drops none."""
+    coarse = re.search(r"time_unit='(s|ms)'", dtype) if array.dtype.kind in "mM" else None
+    return array.astype(f"{array.dtype.kind}8[{coarse[1]}]") if coarse else array
 
 
 def _nullable(array: np.ndarray) -> Any:

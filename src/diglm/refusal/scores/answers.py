@@ -95,6 +95,9 @@ class Unseen(AbstractScore):
     Log p(x), by which rows with as many are ordered, is squeezed into the unit between them.
     """
 
+    def reads_head(self, layout: str) -> bool:
+        return False
+
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
         missing = np.sum(np.isnan(known.flat), axis=1)
         squeezed = 0.5 - np.arctan(known.log_px) / np.pi

@@ -66,6 +66,9 @@ class AutoScore(AbstractScore):
 
     wants_training: ClassVar[int] = 4_000
 
+    def reads_head(self, layout: str) -> bool:
+        return USUAL[layout]().reads_head(layout)
+
     def fit(self, training: Known, aside: Known) -> "AutoScore":
         return replace(self, chosen=USUAL[training.layout]().fit(training, aside))
 

@@ -32,6 +32,13 @@ class AbstractScore(Parameters, ABC):
         """Why a model that knows this of rows cannot have the score; empty where it can."""
         return ""
 
+    def reads_head(self, layout: str) -> bool:
+        """Whether the score of such rows looks at what the head reads, or at its answers.
+
+        Rows that set a threshold may then teach the head nothing.
+        """
+        return True
+
     def fit(self, training: Known, aside: Known) -> "AbstractScore":
         """A copy that has learned what familiar rows are like.
 

@@ -14,6 +14,9 @@ from diglm.refusal.scores.base import AbstractScore, learned
 class Density(AbstractScore):
     r"""$-\log p(x)$: the paper's."""
 
+    def reads_head(self, layout: str) -> bool:
+        return False
+
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
         return -known.log_px
 
@@ -24,6 +27,9 @@ class HighDensity(AbstractScore):
 
     Blank images are the mode of many a density of photographs, and are none.
     """
+
+    def reads_head(self, layout: str) -> bool:
+        return False
 
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
         return known.log_px
@@ -44,6 +50,9 @@ class Typicality(AbstractScore):
 
     def fit(self, training: Known, aside: Known) -> "Typicality":
         return replace(self, entropy=float(np.median(-aside.log_px)))
+
+    def reads_head(self, layout: str) -> bool:
+        return False
 
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
         assert self.entropy is not None, "fit() comes first"

@@ -35,6 +35,9 @@ class Simplicity(AbstractScore):
     def why_not(self, known: Known) -> str:
         return only_images(known)
 
+    def reads_head(self, layout: str) -> bool:
+        return False
+
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
         return -np.log(code_lengths(known))
 
@@ -48,6 +51,9 @@ class Complexity(AbstractScore):
 
     def why_not(self, known: Known) -> str:
         return only_images(known)
+
+    def reads_head(self, layout: str) -> bool:
+        return False
 
     def __call__(self, known: Known) -> Float[np.ndarray, " rows"]:
         return -known.log_px - np.log(256) * code_lengths(known)

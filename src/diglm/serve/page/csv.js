@@ -3,7 +3,7 @@
 export function parseCsv(text) {
   const body = text.replace(/^\ufeff/, "");
   const first = body.slice(0, body.search(/[\r\n]|$/));
-  const separator = [",", ";", "\t"].reduce((a, b) => (first.split(b).length > first.split(a).length ? b : a));
+  const separator = [",", ";", "\t", "|"].reduce((a, b) => (first.split(b).length > first.split(a).length ? b : a));
   const lines = [];
   let line = [];
   let cell = "";
@@ -24,16 +24,32 @@ export function parseCsv(text) {
   }
   if (cell !== "" || line.length) lines.push([...line, cell]);
   const [names = [], ...rows] = lines.filter((cells) => cells.some((each) => each.trim() !== ""));
-  return { names: names.map((name) => name.trim()), rows };
+  const decimals = separator === "," ? rows : rows.map((cells) => cells.map((each) => (COMMA.test(each) ? each.replace(",", ".") : each)));
+  return { names: names.map((name) => name.trim()), rows: decimals };
 }
 
-const MISSING = new Set(["", "na", "n/a", "nan", "null", "none"]);
+const COMMA = /^\s*[-+]?\d+,\d+\s*$/; // a number as much of Europe writes it
+const MISSING = new Set(["", "?", ".", "na", "n/a", "nan", "null", "none", "<na>", "#n/a", "#value!", "#div/0!", "#ref!"]);
+
+// A file's letters: Unicode if they can be that, else those of Western Windows.
+export function decoded(buffer) {
+  const bytes = new Uint8Array(buffer);
+  const mark = bytes[0] * 256 + bytes[1];
+  if (mark === 0xfffe) return new TextDecoder("utf-16le").decode(bytes);
+  if (mark === 0xfeff) return new TextDecoder("utf-16be").decode(bytes);
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return new TextDecoder("windows-1252").decode(bytes);
+  }
+}
 
 // A cell's text as the column of the model takes it.
 export function valueOf(text, column) {
   const plain = text.trim();
   if (column.type === "category") {
-    const found = column.categories.find((level) => String(level) === plain);
+    const same = (level) => String(level) === (typeof level === "boolean" ? plain.toLowerCase() : plain);
+    const found = column.categories.find(same);
     if (found !== undefined) return found;
     return MISSING.has(plain.toLowerCase()) ? null : plain;
   }

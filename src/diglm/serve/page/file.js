@@ -1,7 +1,7 @@
 // A CSV file, dropped or chosen: read here, asked about in pieces, given back with answers.
 
 import { ask } from "/page/api.js";
-import { parseCsv, toCsv, valueOf } from "/page/csv.js";
+import { decoded, parseCsv, toCsv, valueOf } from "/page/csv.js";
 import { element, number } from "/page/draw.js";
 
 const PIECE = 500;
@@ -20,7 +20,7 @@ export function showFile(model) {
   async function read(file) {
     result.replaceChildren();
     try {
-      await answerFile(model, await file.text(), file.name, status, result);
+      await answerFile(model, decoded(await file.arrayBuffer()), file.name, status, result);
     } catch (error) {
       status.textContent = error.hint ? `${error.message} ${error.hint}` : error.message;
     }

@@ -78,21 +78,30 @@ export async function showTable(model) {
       if (!isNewest()) return;
       note.textContent = "";
       showAnswer(model, predicted.answers, assessed.answers);
-      await Promise.all([explain(values), change.update(values, predicted.answers)]);
+      explain(values); // both take longer, and the next answer does not wait for them
+      change.update(values, predicted.answers);
     } catch (error) {
       note.textContent = error.hint ? `${error.message} ${error.hint}` : error.message;
       clearAnswer(model, "There is no answer.");
     }
   });
 
-  async function explain(values) {
+  const explain = newest(async (values, isNewest) => {
     if (!model.explains) return;
-    const { columns, strangeness } = await ask("/explain", asked(values));
+    let found;
+    try {
+      found = await ask("/explain", asked(values));
+    } catch {
+      showReasons([]); // why there is no answer is said beside the answer
+      return;
+    }
+    if (!isNewest()) return;
+    const { columns, strangeness } = found;
     const parts = columns.map((name, i) => [name, strangeness[0][i]]).filter(([, part]) => part > 0);
     parts.sort((a, b) => b[1] - a[1]);
-    const most = parts.length ? parts[0][1] : 1;
+    const most = Math.max(1, parts[0]?.[1] ?? 0); // less than a nat is not worth a long bar
     showReasons(parts.slice(0, MOST_REASONS).map(([name, part]) => [name, part / most, `+${number(part)}`]));
-  }
+  });
 
   function fill(values) {
     fields.forEach(({ write }, i) => write(values[i]));
