@@ -2,7 +2,8 @@
 
     python -m diglm.experiments.unlabelled_search mnist --epochs 1 3 9 --out runs/search_mnist.json
 
-Dropout 0, 0.2, 0.5; VAT's radius 1, 5; weights of entropy and of VAT 0, 0.3, 1, 3: 96 candidates.
+Dropout 0, 0.2, 0.5; VAT's radius 1, 5; weights of entropy and of VAT 0, 0.3, 1, 3: 84 candidates, or
+those of the values given instead (`--vat_weight 0.3 1 --dropout 0`).
 All are trained for the first number of epochs, the best third of them for the next, and so on;
 judged by labels that no training sees. Every answer is written as soon as it is known, and none is
 computed twice, so an interrupted search goes on.
@@ -108,14 +109,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, nargs="+", default=[1, 3, 9], help="of each round")
     parser.add_argument("--images", type=int, default=None, help="the first so many alone")
     parser.add_argument("--out", type=Path, default=None)
+    for name, values in GRID.items():
+        parser.add_argument(f"--{name}", type=float, nargs="+", default=values, help="to try")
     parser.add_argument("--data-dir", default=None, help="where the images are, else DIGLM_DATA")
     options = parser.parse_args(arguments)
     if options.data != "moons":
         use_every_core()
     out = options.out or Path("runs") / f"search_{options.data}.json"
     judge = judge_of(options.data, options.images, options.data_dir)
+    grid = {name: tuple(getattr(options, name)) for name in GRID}
     config = {"data": options.data, "epochs": options.epochs, "images": options.images}
-    offered = candidates(GRID)
+    config["grid"] = grid
+    offered = candidates(grid)
     best = halved(offered, judge, options.epochs, out, config=config)
     Console().print(f"{len(offered)} candidates; the best:", best)
 
