@@ -2,8 +2,8 @@
 
     python -m diglm.experiments.unlabelled_search mnist --epochs 1 3 9 --out runs/search_mnist.json
 
-Dropout 0, 0.2, 0.5; VAT's radius 1, 5; weights of entropy and of VAT 0, 0.3, 1, 3: 84 candidates, or
-those of the values given instead (`--vat_weight 0.3 1 --dropout 0`).
+Dropout 0, 0.2, 0.5; VAT's radius 1, 5; weights of entropy and of VAT 0, 0.3, 1, 3: 84 candidates,
+or those of the values given instead (`--vat_weight 0.3 1 --dropout 0`).
 All are trained for the first number of epochs, the best third of them for the next, and so on;
 judged by labels that no training sees. Every answer is written as soon as it is known, and none is
 computed twice, so an interrupted search goes on.
