@@ -18,7 +18,7 @@ help:  ## this list
 setup: $(STAMP)  ## make .venv with everything for the demo, tests and docs
 
 demo: $(STAMP)  ## train on handwritten digits, refuse foreign ones; answers in demo/
-	$(BIN)/python -m diglm.experiments.digits --out demo
+	$(BIN)/diglm demo --out demo
 
 test: $(STAMP)  ## the whole test suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -2,20 +2,35 @@
 
     python docs/measured.py
 
-Each block between `<!-- numbers: NAME -->` and `<!-- end -->` is made anew from results/NAME.json,
-or from the folder of results that its writer reads; a test checks that the pages hold what the
-files say.
+docs/results.md is written whole, by `diglm.experiments.frame.text`. Elsewhere each block between
+`<!-- numbers: NAME -->` and `<!-- end -->` is made anew from results/NAME.json, or from the folder
+of results that its writer reads; a test checks that the pages hold what the files say.
 """
 
 import ast
 import json
+import math
 import re
 import statistics
 from collections.abc import Callable
 from pathlib import Path
 
+from diglm.experiments.frame import Folders
+from diglm.experiments.frame.page import Results
+from diglm.experiments.frame.short import short_table
+from diglm.experiments.frame.text import page_of
+
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"(<!-- numbers: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+MARK = "†"
+FOOTNOTE = f"{MARK} from a tree with changes that no commit holds: not made again by its command."
+
+
+def mark(result: dict) -> str:
+    """What tells a result that no commit makes again from the others."""
+    return f" {MARK}" if str(result["commit"]).endswith("+") else ""
 
 
 def tables(result: dict) -> str:
@@ -41,7 +56,8 @@ def tables(result: dict) -> str:
 
 def speed(result: dict) -> str:
     """Time of each library as a multiple of diglm's."""
-    lines = ["| library | one training step, batch 100 | scoring 100,000 rows |", "|---|---:|---:|"]
+    head = f"| library{mark(result)} | one training step, batch 100 | scoring 100,000 rows |"
+    lines = [head, "|---|---:|---:|"]
     for name, numbers in result["metrics"].items():
         step, score = numbers["step_ratio"], numbers["score_ratio"]
         lines.append(f"| {name} {numbers['version']} | {step:.1f}x | {score:.1f}x |")
@@ -70,7 +86,8 @@ def flights(split: str) -> str:
         result = json.loads(path.read_text())
         kind, name = path.stem.split(f"-{split}-")
         if "-rows" not in name:
-            found["diglm: " + name if kind == "hybrid" else name] = result
+            name = "diglm: " + name if kind == "hybrid" else name
+            found[name + mark(result)] = result
     keys = ("rmse", "nll", "crps")
     best = {key: min(result["metrics"][key] for result in found.values()) for key in keys}
     lines = [
@@ -106,7 +123,8 @@ def uci() -> str:
         for rows in published.values():
             rmse, _, nll, spread = rows[path.stem]
             cells.append(f"{nll:.2f} ± {spread:.2f} ({rmse:.3g})")
-        lines.append(f"| {path.stem} ({result['config']['splits']}) | " + " | ".join(cells) + " |")
+        named = f"{path.stem} ({result['config']['splits']}){mark(result)}"
+        lines.append(f"| {named} | " + " | ".join(cells) + " |")
     titles = [*names, *(f"{name}, published" for name in published)]
     head = ["| table (splits) | " + " | ".join(titles) + " |", "|---|" + "---:|" * len(titles)]
     return "\n".join(head + lines)
@@ -135,7 +153,8 @@ def uci_bayesian() -> str:
         for rows in (dropout, ensembles):
             rmse, _, nll, spread = rows[path.stem]
             cells.append(f"{nll:.2f} ± {spread:.2f} ({rmse:.3g})")
-        lines.append(f"| {path.stem} ({result['config']['splits']}) | " + " | ".join(cells) + " |")
+        named = f"{path.stem} ({result['config']['splits']}){mark(result)}"
+        lines.append(f"| {named} | " + " | ".join(cells) + " |")
     shares = [f"{statistics.mean(coverage[name]):.1%}" for name in [*names, "NGBoost"]]
     lines.append("| in the 90 % interval | " + " | ".join([*shares, "", ""]) + " |")
     titles = [*names, "NGBoost", "MC dropout, published", "deep ensembles, published"]
@@ -154,11 +173,16 @@ def toy_regression(result: dict) -> str:
         ("RMSE to x³", "rmse_to_truth", "{:.2f}"),
         ("mean log p(y\\|x)", "log_py", "{:.3f}"),
     ]
-    lines = ["| | hybrid | Gaussian process | kernel density |", "|---|---:|---:|---:|"]
+    shared = metrics.get("shared_flow", dict.fromkeys(hybrid, math.nan))
+    head = f"| {mark(result)} | hybrid | one flow for both | Gaussian process | kernel density |"
+    lines = [head, "|---|---:|---:|---:|---:|"]
     for title, key, form in rows:
-        lines.append(f"| {title} | {form.format(hybrid[key])} | {form.format(process[key])} | |")
+        cells = " | ".join(form.format(one[key]) for one in (hybrid, shared, process))
+        lines.append(f"| {title} | {cells} | |")
     kde = metrics["kernel_density"]["log_px"]
-    lines.append(f"| mean log p(x) | {hybrid['log_px']:.3f} | | {kde:.3f} |")
+    lines.append(
+        f"| mean log p(x) | {hybrid['log_px']:.3f} | {shared['log_px']:.3f} | | {kde:.3f} |"
+    )
     lines += [
         "",
         f"Over {len(shares)} tables drawn alike, {statistics.mean(shares):.1%} of new targets lie "
@@ -290,7 +314,7 @@ def glow(result: dict) -> str:
 
 def _lambda(result: dict) -> str:
     weight = result["config"]["weight"]
-    return f"{weight:g}/D" if weight > 0 else "0"
+    return (f"{weight:g}/D" if weight > 0 else "0") + mark(result)
 
 
 def _refused(metrics: dict) -> str:
@@ -404,7 +428,14 @@ def half_moons(result: dict) -> str:
     return "\n".join([*lines, "", f"{n} seeds, from {result['seed']} on."])
 
 
+def paper() -> str:
+    """The paper's results in short, beside ours."""
+    return short_table(Results("full", RESULTS))
+
+
+RESULTS = Folders(ROOT / "results", ROOT / "docs/images", ROOT / "runs", ROOT / "docs/results.md")
 WRITERS: dict[str, Callable[[], str]] = {
+    "paper": paper,
     "ood": _from_file("ood", ood),
     "tables": _from_file("tables", tables),
     "speed": _from_file("speed", speed),
@@ -435,10 +466,23 @@ PAGES += ("docs/drift.md", "docs/explaining.md")
 
 def render(text: str) -> str:
     """The text with every block made anew."""
-    return BLOCK.sub(lambda found: f"{found[1]}{WRITERS[found[2]]()}\n{found[3]}", text)
+
+    def anew(found: re.Match) -> str:
+        block = WRITERS[found[2]]()
+        unsaid = MARK in block and f"{MARK} made" not in block
+        footnote = f"\n\n{FOOTNOTE}" if unsaid else ""
+        return f"{found[1]}{block}{footnote}\n{found[3]}"
+
+    return BLOCK.sub(anew, text)
+
+
+def results_page() -> str:
+    """docs/results.md, from the full results."""
+    return page_of("full", RESULTS)
 
 
 if __name__ == "__main__":
     for page in PAGES:
         path = ROOT / page
         path.write_text(render(path.read_text()))
+    RESULTS.page.write_text(results_page())

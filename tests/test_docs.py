@@ -28,6 +28,11 @@ def test_measured_numbers_are_those_in_results(page):
     assert PAGES[page] == measured().render(PAGES[page]), "run: python docs/measured.py"
 
 
+def test_the_page_of_results_is_that_of_the_files():
+    """Every number, every mark, and every figure."""
+    assert PAGES["docs/results.md"] == measured().results_page(), "run: python docs/measured.py"
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_no_code_hides_from_being_run(page):
     """Code is Python and runs, or is said to be something else."""

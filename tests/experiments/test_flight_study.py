@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from diglm.data import downloads
 from diglm.experiments import (
+    flights,
     flights_baselines,
     flights_boosting,
     flights_ensemble,
@@ -26,6 +28,7 @@ from diglm.experiments.flights_metrics import (
     fit_student_t,
     scores,
 )
+from diglm.experiments.frame import Folders
 
 Y = np.array([-3.0, 0.2, 9.0])
 ROWS = np.array([0.5, 0.0, 2.0]), np.array([1.0, 0.3, 4.0])
@@ -302,21 +305,49 @@ def test_natural_gradients_of_the_student_t_use_its_information():
     np.testing.assert_allclose(slopes.T @ slopes / n, at.metric()[0], rtol=0.02, atol=2e-3)
 
 
-def test_results_are_written_as_they_come(small_file, tmp_path, capsys):
-    out = tmp_path / "results"
-    words = ["--split", "all", "--out", str(out), "--data-dir", str(small_file.parent)]
-    assert flights_baselines.main([*words, "--only", "constant", "linear"]) == 0
-    stored = json.loads((out / "baseline-all-linear.json").read_text())
-    assert stored["config"]["train_rows"] == 30
-    assert stored["config"]["split"] == "all"
+def test_results_are_written_as_they_come(small_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DIGLM_DATA", str(small_file.parent))
+    config = flights_baselines.Config(splits=("all",), names=("constant", "linear"), n_test=8)
+    folders = Folders(tmp_path, tmp_path / "figures", tmp_path / "kept")
+    paths = flights_baselines.REPRODUCE.run(config, folders, command="")
+    assert len(list((tmp_path / "flights").iterdir())) == len(paths) == 4
+    stored = json.loads((tmp_path / "flights" / "baseline-all-linear.json").read_text())
+    assert stored["config"] == {"split": "all", "name": "linear", "n_test": 8}
     assert set(stored["metrics"]) >= {"rmse", "nll", "crps", "coverage_90", "width_90", "wild"}
-    assert len(list(out.iterdir())) == 4
     assert "linear-student-t" in capsys.readouterr().err
 
 
-def test_a_missing_package_is_named_before_anything_is_trained(monkeypatch, capsys, tmp_path):
+def test_a_missing_package_is_named_before_anything_is_trained(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ngboost", None)
+    config = flights_baselines.Config(names=("constant", "ngboost"))
+    folders = Folders(tmp_path, tmp_path, tmp_path)
     with pytest.raises(ImportError, match=r'ngboost.*pip install "diglm\[study\]"'):
-        flights_baselines.run_baselines("700k", names=["constant", "ngboost"])
-    assert flights_baselines.main(["--only", "ngboost", "--out", str(tmp_path)]) == 1
-    assert "pip install" in capsys.readouterr().err
+        flights_baselines.REPRODUCE.run(config, folders, command="")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_last_training_and_the_first_test_rows_are_taken(monkeypatch):
+    x = np.arange(20.0)[:, None]
+    rows = downloads.Split(x[:12], x[:12, 0], x[12:], x[12:, 0])
+    monkeypatch.setattr(flights_baselines, "load_split", lambda *_, **__: rows)
+    config = flights_baselines.Config(n_train=3, n_test=2)
+    few = flights_baselines.split_of(config, "all")
+    assert few.y_train.tolist() == [9, 10, 11] and few.y_test.tolist() == [12, 13]
+    every = flights_baselines.split_of(flights_baselines.Config(), "all")
+    assert len(every.y_train) == 12 and len(every.y_test) == 8
+
+
+def test_the_hybrid_runs_on_made_up_rows_and_is_drawn(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.integers(1, 100, (600, 8)).astype(float)
+    rows = downloads.Split(x[:500], x[:500, 0], x[500:], x[500:, 0])
+    monkeypatch.setattr(flights, "load_split", lambda *_, **__: rows)
+    tiny = replace(flights.RECIPES["paper"], n_blocks=1, width=4, batch_size=64)
+    monkeypatch.setitem(flights.RECIPES, "ours", tiny)
+    config = flights.Config(("ours",), ("all",), (), epochs=1, embedded=("flights",))
+    folders = Folders(tmp_path, tmp_path / "figures", tmp_path / "kept")
+    flights.REPRODUCE.run(config, folders, command="")
+    stored = json.loads((tmp_path / "flights" / "hybrid-all-ours.json").read_text())
+    assert stored["metrics"]["train_rows"] == 500 and np.isfinite(stored["metrics"]["nll"])
+    assert stored["config"]["embedded"] == ["flights"] and stored["config"]["n_epochs"] == 1
+    assert (tmp_path / "figures" / "figure_3.png").stat().st_size > 5_000

@@ -5,23 +5,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.console import Console
 
+from diglm import load
 from diglm.data.image_sets import Labelled
-from diglm.experiments import image_figures, image_recipes, image_study
+from diglm.experiments import image_recipes, image_study
+from diglm.experiments.frame import Folders, Study
 from diglm.experiments.image_study import ImageStudy, separation
+from diglm.report import results
 
+KINDS = ("densities", "confidence", "samples", "interpolations")
 STUDY = ImageStudy(
     name="squares",
     strange=("noise",),
     weights=(1.0,),
-    shown=1.0,
-    minutes=0.0,
+    epochs=(1,),
+    figures=tuple((1.0, kind, f"squares_{kind}.png") for kind in KINDS),
     settings={"n_blocks": [1], "width": 4, "batch_size": 16, "verbose": False},
 )
 
 
-def squares(name, part="test", data_dir=None):
+def squares(name, part="test", embedded=()):
     """Dark images with a bright left or right half; strange ones are noise."""
     rng = np.random.default_rng(len(name) + len(part))
     y = np.arange(60) % 10
@@ -32,77 +35,78 @@ def squares(name, part="test", data_dir=None):
 
 
 def test_a_variant_of_the_recipe_is_judged_as_the_study_judges():
-    options = {"n_epochs": 1, "batch_size": 16, "flow__base": "normal", "verbose": False}
+    options = {"batch_size": 16, "flow__base": "normal", "verbose": False}
     layers = {"n_blocks": [1], "width": 4}
-    found = image_recipes.judged(layers, options, squares("squares", "train"), squares("squares"))
+    train, test = squares("squares", "train"), squares("squares")
+    found = image_recipes.judged(layers, options, train, test, 1)
     assert set(found) == {"bits_per_dimension", "error", "nll", "cpu_seconds"}
     assert 0 < found["bits_per_dimension"] < 9 and 0 <= found["error"] <= 1
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """One run of the study."""
+    """One run of the study, in a clean tree."""
     folder = tmp_path_factory.mktemp("study")
+    folders = Folders(folder, folder / "figures", folder / "kept")
     patch = pytest.MonkeyPatch()
-    patch.setattr(image_study, "load_images", squares)
+    patch.setattr(image_study, "images", squares)
     patch.setattr(image_study, "VALIDATION_IMAGES", 12)
-    patch.setattr(image_study, "PACE_STEPS", 2)
-    patch.setattr(image_figures, "FOLDER", folder / "figures")
-    image_study.run(STUDY, folder, kept=folder / "runs", minutes=0.0, weights=(1.0,))
-    yield folder, patch
+    patch.setattr(results, "commit", lambda: "0123456789ab")
+    of_squares = Study("squares", STUDY, STUDY, image_study.runs)
+    of_squares.run(STUDY, folders, command="diglm reproduce squares")
+    yield folders, patch, of_squares
     patch.undo()
 
 
 def test_the_columns_of_the_papers_table_are_there(ran):
-    folder, _ = ran
-    result = json.loads((folder / "squares_1.json").read_text())
+    folders, *_ = ran
+    result = json.loads((folders.results / "squares_1.json").read_text())
     metrics = result["metrics"]
     assert 0 <= metrics["error"] <= 1 and metrics["nll"] > 0
     assert 0 < metrics["bits_per_dimension"] < 8.5
     strange = metrics["strange"]["noise"]
     assert strange["entropy"]["conformal"] <= np.log(10) + 1e-6
     assert 0 <= strange["auroc"] <= 1 and result["seconds"] > 0
+    assert result["config"]["weight"] == 1.0 and result["config"]["n_epochs"] == 1
 
 
 def test_borrowed_images_are_learned_and_not_judged(monkeypatch):
-    monkeypatch.setattr(image_study, "load_images", squares)
-    train, test = image_study._parts(replace(STUDY, borrowed=45), None)
+    monkeypatch.setattr(image_study, "images", squares)
+    train, test, _ = image_study._sets(replace(STUDY, borrowed=45))
     assert len(train.y) == 45 and len(test.y) == 15
     np.testing.assert_array_equal(np.concatenate([train.x, test.x]), squares("squares").x)
 
 
-def test_epochs_are_planned_once(ran, tmp_path):
-    folder, _ = ran
-    result = json.loads((folder / "squares_1.json").read_text())
-    assert result["config"]["n_epochs"] == 1 and result["config"]["minutes"] == 0.0
-    arguments = STUDY, 1.0, tmp_path / "run", squares("squares"), 9.0
-    first = image_study._plan(*arguments, 7, Console(stderr=True))
-    assert first == {"n_epochs": 7, "minutes": None}
-    assert image_study._plan(*arguments, None, Console(stderr=True)) == first
+def test_the_first_images_are_taken(monkeypatch):
+    monkeypatch.setattr(image_study, "images", squares)
+    parts = image_study._sets(replace(STUDY, n_train=20, n_test=9))
+    assert [len(part.y) for part in (*parts[:2], parts[2]["noise"])] == [20, 9, 9]
 
 
-def test_figures_are_drawn(ran):
-    folder, _ = ran
-    kinds = ("densities", "confidence", "samples", "interpolations")
-    assert all((folder / "figures" / f"squares_{kind}.png").stat().st_size > 0 for kind in kinds)
+def test_each_weight_has_its_epochs():
+    with pytest.raises(ValueError, match="as many epochs as weights"):
+        replace(STUDY, epochs=(1, 2))
+    two = image_study.runs(replace(STUDY, weights=(1.0, 0.0), epochs=(3, 2)))
+    assert [(run.name, run.config["n_epochs"]) for run in two] == [
+        ("squares_1", 3),
+        ("squares_0", 2),
+    ]
+    assert len(two[0].figures) == 4 and not two[1].figures
 
 
-def test_a_finished_result_is_passed_over_and_a_kept_run_is_not_trained_again(ran):
-    folder, patch = ran
-    before = (folder / "squares_1.json").read_text()
+def test_figures_are_drawn_and_the_model_is_kept(ran):
+    folders, *_ = ran
+    assert all((folders.figures / f"squares_{kind}.png").stat().st_size > 0 for kind in KINDS)
+    again = load(folders.kept / "squares_1.safetensors")
+    assert again.predict(squares("squares").x).shape == (60,)
 
-    def never(*_, **__):
-        raise AssertionError("trained again")
 
-    image_study.run(STUDY, folder, kept=folder / "runs", minutes=0.0, weights=(1.0,))
-    assert (folder / "squares_1.json").read_text() == before
-    patch.setattr("diglm.training.stream.run_chunk", never)
-    again = folder / "again"
-    image_study.run(STUDY, again, kept=folder / "runs", minutes=9.0, weights=(1.0,))
-    first, second = (
-        json.loads(t)["metrics"] for t in (before, (again / "squares_1.json").read_text())
-    )
-    assert second["nll"] == pytest.approx(first["nll"])
+def test_a_finished_result_is_passed_over(ran):
+    folders, patch, of_squares = ran
+    patch.setattr(image_study, "_classifier", lambda *_: pytest.fail("trained again"))
+    before = (folders.results / "squares_1.json").read_text()
+    of_squares.run(STUDY, folders, command="")
+    assert (folders.results / "squares_1.json").read_text() == before
 
 
 def test_separation_is_that_of_ranks():

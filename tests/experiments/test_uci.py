@@ -1,25 +1,30 @@
-"""The study of UCI tables never replaces a result by one of fewer splits."""
+"""The study of UCI tables: splits are steps, and a table has as many as were published."""
 
 import json
-import sys
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from diglm.data.downloads import Split
 from diglm.experiments import uci
+from diglm.experiments.frame import Folders, Study
 
 
 def mean_only(rows: Split, seed: int) -> dict[str, float]:
-    return {"rmse": 1.0, "nll": 2.0, "coverage_90": 0.9}
+    return {"rmse": 1.0, "nll": float(len(rows.y_test)), "coverage_90": 0.9}
 
 
-@pytest.mark.parametrize(("asked", "kept"), [(1, 3), (3, 3), (4, 4)])
-def test_a_result_of_more_splits_stays(tmp_path, monkeypatch, asked, kept):
-    rows = Split(np.zeros((2, 1)), np.zeros(2), np.zeros((2, 1)), np.zeros(2))
-    monkeypatch.setattr(uci, "uci_regression", lambda *_: rows)
-    (tmp_path / "boston.json").write_text(json.dumps({"config": {"table": "boston", "splits": 3}}))
-    words = ["uci", "--tables", "boston", "--splits", str(asked), "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", words)
-    uci.command_line("A study.", {"mean": mean_only}, uci.TABLES, "unused")
-    assert json.loads((tmp_path / "boston.json").read_text())["config"]["splits"] == kept
+@pytest.mark.parametrize(("table", "asked", "run"), [("boston", 3, 3), ("protein", 20, 5)])
+def test_a_table_has_at_most_as_many_splits_as_were_published(tmp_path, table, asked, run):
+    config = uci.Config((table,), asked, embedded=("uci",))
+    one = Study("", config, config, lambda c: uci.table_runs("uci", {"mean": mean_only}, c))
+    one.run(config, Folders(tmp_path, tmp_path, tmp_path / "kept"), command="")
+    stored = json.loads((tmp_path / "uci" / f"{table}.json").read_text())
+    assert stored["config"] == {"table": table, "splits": run, "embedded": ["uci"]}
+    assert len(stored["metrics"]["mean"]["nll"]) == run
+    assert len(set(stored["metrics"]["mean"]["nll"])) > 1  # splits differ
+
+
+def test_fewer_splits_are_another_result():
+    few, many = (uci.runs(replace(uci.Config(), splits=n))[0] for n in (1, 5))
+    assert not few.made({"config": dict(many.config), "seed": 0})

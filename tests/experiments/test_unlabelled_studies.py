@@ -1,16 +1,20 @@
 """Studies of few labels: draws, halving, and that an interrupted one goes on."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from sklearn.linear_model import LogisticRegression
 
 from diglm.data.image_sets import Labelled
 from diglm.experiments import half_moons, unlabelled_images, unlabelled_tables
+from diglm.experiments.frame import Folders, Study, Work
 from diglm.experiments.unlabelled_images import FewLabels
 from diglm.experiments.unlabelled_search import GRID, candidates, halved
 from diglm.recipes import Glow
+from diglm.report import results
 
 
 def test_candidates_are_the_papers_grid_each_behaviour_once():
@@ -52,18 +56,19 @@ def test_rows_of_a_table_keep_their_labels_apart():
 
 
 def test_half_moons_go_on_and_are_drawn(tmp_path, monkeypatch):
-    def fitted(rows, seed):
+    def fitted(rows, seed, **_):
         alone = LogisticRegression().fit(rows.x[rows.labelled], rows.y[rows.labelled])
         return {"labels alone": alone, "with unlabelled points": alone, "all labels": alone}
 
     monkeypatch.setattr(half_moons, "fitted", fitted)
-    out, picture = tmp_path / "moons.json", tmp_path / "moons.png"
-    half_moons.run(out, picture, 1)
-    assert picture.stat().st_size > 10_000
-    first = json.loads(out.read_text())["metrics"]
-    monkeypatch.setattr(half_moons, "draw", lambda *_: pytest.fail("drawn again"))
-    told = half_moons.run(out, picture, 2)
-    assert told["labels alone"][:1] == first["labels alone"] and len(told["all labels"]) == 2
+    folders = Folders(tmp_path, tmp_path, tmp_path / "kept")
+    run = half_moons.runs(half_moons.Config(n_seeds=2))[0]
+    work = Work(tmp_path, folders, Console(stderr=True))
+    told = run.measure(work)
+    assert (tmp_path / "figure_6.png").stat().st_size > 10_000
+    assert len(told["all labels"]) == 2 and work.seconds > 0
+    monkeypatch.setattr(half_moons, "fitted", lambda *_: pytest.fail("fitted again"))
+    assert run.measure(work) == told
 
 
 def test_six_points_of_each_moon_have_a_label():
@@ -86,11 +91,16 @@ def test_each_row_of_images_is_run_once(tmp_path, monkeypatch):
     marked, _ = unlabelled_images.task(study, "with unlabelled images", images)
     assert np.sum(marked.y >= 0) == 20
     rows = ("with unlabelled images", "SelfTraining")
-    options = dict(kept=tmp_path / "runs", minutes=1.0, rows=rows, n_epochs=1)
-    found = unlabelled_images.run(study, tmp_path, **options)
-    assert set(found) == set(rows) and 0 <= found[rows[0]]["error"] <= 1
+    study = replace(study, rows=rows, n_epochs=1)
+    one = Study("few labels", study, study, unlabelled_images.runs)
+    folders = Folders(tmp_path, tmp_path, tmp_path / "kept")
+    monkeypatch.setattr(results, "commit", lambda: "0123456789ab")
+    paths = one.run(study, folders, command="")
+    found = [json.loads(path.read_text()) for path in paths]
+    assert [one["config"]["row"] for one in found] == list(rows)
+    assert 0 <= found[0]["metrics"]["error"] <= 1
     monkeypatch.setattr(unlabelled_images, "run_row", lambda *_, **__: pytest.fail("ran again"))
-    assert unlabelled_images.run(study, tmp_path, **options) == found
+    one.run(study, folders, command="")
 
 
 class _Reduced:

@@ -1,15 +1,14 @@
 """The demo: learn handwritten digits, then meet things that are not digits.
 
-    python -m diglm.experiments.digits --out demo
+    diglm demo
+    diglm reproduce digits --budget full
 
 Trains HybridClassifier with its default settings on scikit-learn's digits (8 by 8 pixels, whole
 numbers 0 to 16), prints how well it answers and how much of each kind of strange input it refuses,
 and writes report.html (a page with figures that needs nothing else) and metrics.json.
 """
 
-import argparse
 import dataclasses
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from sklearn.model_selection import train_test_split
 
 from diglm import HybridClassifier
 from diglm.experiments.digits_report import FAMILIAR, SIDE, TOP, Group, write_page
+from diglm.experiments.frame import Run, Study, Work
 from diglm.refusal import auroc
 from diglm.report import require_matplotlib, write_result
 
@@ -43,10 +43,9 @@ QUICK = Config(n_blocks=2, width=8, n_epochs=2)
 
 
 def run(config: Config, out_dir: Path, console: Console | None = None) -> dict[str, Any]:
-    """Train, measure, and write the page and the metrics to `out_dir`; returns the metrics."""
+    """Train, measure, and write the page to `out_dir`; returns the metrics."""
     require_matplotlib()
     console = console or Console()
-    started = time.perf_counter()
     xs, ys = load_digits(return_X_y=True)
     xs = xs.astype(int)
     parts = train_test_split(xs, ys, test_size=config.test_size, stratify=ys, random_state=0)
@@ -71,14 +70,7 @@ def run(config: Config, out_dir: Path, console: Console | None = None) -> dict[s
     out_dir = Path(out_dir)
     out_dir.mkdir(parents=True, exist_ok=True)
     write_page(out_dir / "report.html", model, groups, y_test, metrics, len(x_train))
-    write_result(
-        out_dir / "metrics.json",
-        config=dataclasses.asdict(config),
-        seed=config.seed,
-        seconds=time.perf_counter() - started,
-        metrics=metrics,
-    )
-    console.print(f"Figures and numbers: {out_dir / 'report.html'}, {out_dir / 'metrics.json'}")
+    console.print(f"Figures and numbers: {out_dir / 'report.html'}")
     return metrics
 
 
@@ -184,26 +176,34 @@ def show(metrics: dict[str, Any], console: Console) -> None:
     console.print(table)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit status."""
-    parser = argparse.ArgumentParser(description="Learn digits, refuse what is not a digit.")
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the report")
-    parser.add_argument("--results", type=Path, help="folder for a copy of the metrics")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="a tiny model, to see that it runs")
-    given = parser.parse_args(arguments)
-    config = dataclasses.replace(QUICK if given.quick else Config(), seed=given.seed)
-    try:
-        require_matplotlib()
-    except ImportError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    run(config, given.out)
-    if given.results is not None:
-        given.results.mkdir(parents=True, exist_ok=True)
-        (given.results / "digits.json").write_bytes((given.out / "metrics.json").read_bytes())
-    return 0
+def demo(out_dir: Path, *, quick: bool = False, seed: int = 0) -> dict[str, Any]:
+    """The demo: a page and metrics in a folder of the person's own."""
+    since = time.perf_counter()
+    config = dataclasses.replace(QUICK if quick else Config(), seed=seed)
+    metrics = run(config, out_dir)
+    write_result(
+        out_dir / "metrics.json",
+        config=dataclasses.asdict(config),
+        seed=seed,
+        seconds=time.perf_counter() - since,
+        metrics=metrics,
+        command="diglm demo" + (" --quick" if quick else ""),
+    )
+    return metrics
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def runs(config: Config) -> list[Run]:
+    """One; its page is kept in the folder of runs."""
+
+    def measure(work: Work) -> dict[str, Any]:
+        return run(config, work.folders.kept / "digits", work.console)
+
+    return [Run("digits", vars(config), measure, seed=config.seed)]
+
+
+REPRODUCE = Study(
+    about="the demo: digits, and things that are not digits",
+    full=Config(),
+    small=Config(n_blocks=4, width=32, n_epochs=15),
+    runs=runs,
+)

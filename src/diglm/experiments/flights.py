@@ -1,26 +1,23 @@
-"""The flight-delay study: a hybrid streamed from a file of two million flights.
+"""The paper's study of flight delays and its Figure 3: a hybrid streamed from a file of flights.
 
-    python -m diglm.experiments.flights --recipe paper --split all --out results/flights
+    diglm reproduce flights --budget full
 
 The paper's recipe is RealNVP with networks of one layer of 100 units, a mean and a variance linear
 in the features, Adam at 1e-3, ten epochs in batches of 100. Ours differs where it pays: margins
-made normal first, other couplings, a mixture of Gaussians for the delay, larger batches. A run
-that is killed resumes when it is called again. `--rows` and `--repeat` measure how cost grows.
+made normal first, other couplings, a mixture of Gaussians for the delay, larger batches. Other
+runs, of one epoch each, measure how the cost of the paper's recipe grows with the rows.
 """
 
-import argparse
 import json
 import os
 import resource
-import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Console
 from scipy.special import softmax
 
 from diglm import HybridRegressor, flows, heads
@@ -39,12 +36,15 @@ from diglm.experiments.flights_protocol import (
     load_split,
     require,
 )
+from diglm.experiments.frame import Folders, Run, Study, Work
 from diglm.report.figures import shift_histogram
-from diglm.report.results import write_result
 
 ROW_GROUP = 131_072
 HISTOGRAM_BINS = 80
 HISTOGRAM_ROWS = 100_000
+ALL_ROWS = 1_955_733  # that train on the split "all"
+TITLES = {"700k": "first 700,000 rows", "all": "all rows"}
+FIGURE = "figure_3.png"
 
 
 @dataclass(frozen=True)
@@ -100,32 +100,57 @@ RECIPES = {
 }
 
 
-def prepare(
-    split: str, folder: Path, data_dir: str | None, rows: int | None, repeat: int
-) -> tuple[Path, Path]:
+@dataclass(frozen=True)
+class Config:
+    """Which recipes on which splits, and how many rows.
+
+    Attributes:
+        recipes: of `RECIPES`.
+        splits: of `flights_protocol`.
+        growth: numbers of training rows at which the paper's recipe is timed for an epoch; beyond
+            those that there are, rows are written several times.
+        epochs: instead of the recipe's; 0 for those.
+        n_train: train on the last so many training rows only; 0 for all.
+        n_test: judge by the first so many test rows; 0 for all.
+        seed: of everything random.
+        embedded: data sets that made-up rows stand in for.
+    """
+
+    recipes: tuple[str, ...] = ("ours", "paper")
+    splits: tuple[str, ...] = SPLITS
+    growth: tuple[int, ...] = (300_000, 1_000_000, 1_955_732, 19_557_330)
+    epochs: int = 0
+    n_train: int = 0
+    n_test: int = 0
+    seed: int = 0
+    embedded: tuple[str, ...] = ()
+
+
+def prepare(folder: Path, split: str, rows: int | None, repeat: int, config: Config) -> list[Path]:
     """Training and test rows of a split as Parquet files, written once."""
     pa, pq = (require(m, "The flight study", extra="files") for m in ("pyarrow", "pyarrow.parquet"))
-    name = split + (f"-{rows}" if rows else "") + (f"-x{repeat}" if repeat > 1 else "")
-    train, test = folder / f"flights-{name}-train.parquet", folder / f"flights-{split}-test.parquet"
+    name = "-".join(map(str, (split, rows or "all", config.n_test or "all", *config.embedded)))
+    train, test = (folder / f"{name}-x{repeat}-{part}.parquet" for part in ("train", "test"))
     if train.exists() and test.exists():
-        return train, test
+        return [train, test]
     folder.mkdir(parents=True, exist_ok=True)
-    part = load_split(split, data_dir)
+    part = load_split(split, embedded=bool(config.embedded))
 
     def table(x: np.ndarray, y: np.ndarray) -> Any:
         columns = {name: x[:, j].astype(np.int32) for j, name in enumerate(ATTRIBUTES)}
         return pa.table(columns | {TARGET: y.astype(np.int32)})
 
+    last, first = -rows if rows else 0, config.n_test or None
     for path, x, y, times in (
-        (train, part.x_train[-rows:] if rows else part.x_train, part.y_train, repeat),
-        (test, part.x_test, part.y_test, 1),
+        (train, part.x_train[last:], part.y_train[last:], repeat),
+        (test, part.x_test[:first], part.y_test[:first], 1),
     ):
-        temporary, content = path.with_suffix(".new"), table(x, y[-len(x) :])
+        temporary, content = path.with_suffix(".new"), table(x, y)
         with pq.ParquetWriter(temporary, content.schema, compression="zstd") as writer:
             for _ in range(times):
                 writer.write_table(content, row_group_size=ROW_GROUP)
         os.replace(temporary, path)
-    return train, test
+    return [train, test]
 
 
 def predictive(model: HybridRegressor, X: Any) -> Predictive:
@@ -150,36 +175,19 @@ def predictive(model: HybridRegressor, X: Any) -> Predictive:
     raise TypeError(f"The study has no scores for {type(response).__name__}.")
 
 
-def run(
-    recipe: str,
-    split: str,
-    *,
-    out: Path,
-    work: Path,
-    data_dir: str | None = None,
-    seed: int = 0,
-    epochs: int | None = None,
-    rows: int | None = None,
-    repeat: int = 1,
-    verbose: bool | str = "auto",
-) -> dict[str, Any]:
-    """Fit one recipe on one split, score it, and write its result; returns the metrics."""
+def measured(model: HybridRegressor, train: Path, test: Path, work: Work) -> dict[str, Any]:
+    """A recipe fitted and scored."""
     pq = require("pyarrow.parquet", "The flight study", extra="files")
-    train, test = prepare(split, work, data_dir, rows, repeat)
-    model = RECIPES[recipe].estimator(seed, verbose)
-    if epochs is not None:
-        model.set_params(n_epochs=epochs, patience=epochs)
-    tag = train.stem + f"-{recipe}-{model.n_epochs}-{seed}"
     started = time.perf_counter()
-    model.fit_file(train, TARGET, checkpoint=work / f"run-{tag}")
+    model.fit_file(train, TARGET, checkpoint=work.folder / "states")
     fitted = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # GiB, of the whole process
     n_train = pq.ParquetFile(train).metadata.num_rows
     held = pq.read_table(test)
     x_test, y_test = held.select(list(ATTRIBUTES)), held[TARGET].to_numpy().astype(float)
     y_train = pq.read_table(train, columns=[TARGET])[TARGET].to_numpy().astype(float)
-    log_px = _log_px_of_a_sample(model, train, seed), model.score_samples(x_test)
-    metrics = scores(predictive(model, x_test), y_test, y_train) | {
+    log_px = _log_px_of_a_sample(model, train), model.score_samples(x_test)
+    return scores(predictive(model, x_test), y_test, y_train) | {
         "log_px_train": float(np.mean(log_px[0])),
         "log_px_test": float(np.mean(log_px[1])),
         "log_px_shift": float(np.mean(log_px[1]) - np.mean(log_px[0])),
@@ -193,20 +201,13 @@ def run(
         "epochs": model.n_epochs_,
         "histogram": _histogram(*log_px),
     }
-    config = {"recipe": recipe, "split": split, "rows": rows, "repeat": repeat}
-    config |= {k: v for k, v in model.get_params().items() if isinstance(v, int | float | str)}
-    name = f"hybrid-{split}-{recipe}" + (f"-rows{n_train}" if rows or repeat > 1 else "")
-    seconds = time.perf_counter() - started
-    write_result(out / f"{name}.json", config=config, seed=seed, seconds=seconds, metrics=metrics)
-    model.save(work / f"{name}.diglm")
-    return metrics
 
 
-def _log_px_of_a_sample(model: HybridRegressor, train: Path, seed: int) -> np.ndarray:
+def _log_px_of_a_sample(model: HybridRegressor, train: Path) -> np.ndarray:
     pq = require("pyarrow.parquet", "The flight study", extra="files")
     table = pq.read_table(train, columns=list(ATTRIBUTES))
     n = min(HISTOGRAM_ROWS, table.num_rows)
-    picked = np.sort(np.random.default_rng(seed).choice(table.num_rows, n, replace=False))
+    picked = np.sort(np.random.default_rng(0).choice(table.num_rows, n, replace=False))
     return model.score_samples(table.take(picked))
 
 
@@ -220,57 +221,60 @@ def _histogram(train: np.ndarray, test: np.ndarray) -> dict[str, list[float]]:
     return {"edges": edges.tolist(), "train": counts[0], "test": counts[1]}
 
 
-def draw(out: Path, path: Path, recipe: str = "ours") -> None:
-    """The histograms of log p(x) on both splits, from the results in `out`."""
-    figure, axes = new_figure(9.0, 3.2, len(SPLITS))
-    titles = {"700k": "first 700,000 rows", "all": "all rows"}
-    for one, split in zip(axes, SPLITS, strict=True):
-        metrics = json.loads((out / f"hybrid-{split}-{recipe}.json").read_text())["metrics"]
-        shift_histogram(one, **metrics["histogram"], shift=metrics["log_px_shift"])
-        one.set_title(titles[split], loc="left")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-
-
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--recipe", choices=RECIPES, default="paper")
-    parser.add_argument("--split", choices=SPLITS, default="700k")
-    parser.add_argument("--out", type=Path, default=Path("results/flights"))
-    parser.add_argument("--work", type=Path, help="folder for prepared files and checkpoints")
-    parser.add_argument("--data-dir", help="folder of the flights; else DIGLM_DATA, else the cache")
-    parser.add_argument("--epochs", type=int, help="passes over the rows; else the recipe's")
-    parser.add_argument("--rows", type=int, help="train on the last so many training rows only")
-    parser.add_argument("--repeat", type=int, default=1, help="write the training rows many times")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--figure", type=Path, help="draw the figure from --out instead of fitting")
-    options = parser.parse_args()
-    if options.figure is not None:
-        draw(options.out, options.figure)
+def draw(folders: Folders, recipe: str = "ours") -> None:
+    """The paper's Figure 3 on each split, from the results."""
+    found = {
+        split: folders.results / "flights" / f"hybrid-{split}-{recipe}.json" for split in TITLES
+    }
+    found = {split: path for split, path in found.items() if path.exists()}
+    if not found:
         return
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "diglm" / "flights"
-    try:
-        metrics = run(
-            options.recipe,
-            options.split,
-            out=options.out,
-            work=options.work or cache,
-            data_dir=options.data_dir,
-            seed=options.seed,
-            epochs=options.epochs,
-            rows=options.rows,
-            repeat=options.repeat,
-            verbose=True,
-        )
-    except (FileNotFoundError, ImportError, ValueError) as error:
-        Console(stderr=True).print(f"[bold]error:[/bold] {error}")
-        sys.exit(1)
-    console = Console()
-    for name, value in metrics.items():
-        if name != "histogram":
-            console.print(f"{name:26s}{value:12.4f}")
+    figure, axes = new_figure(4.5 * len(found), 3.2, len(found))
+    for one, (split, path) in zip(axes, found.items(), strict=True):
+        metrics = json.loads(path.read_text())["metrics"]
+        shift_histogram(one, **metrics["histogram"], shift=metrics["log_px_shift"])
+        one.set_title(TITLES[split], loc="left")
+    folders.figures.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folders.figures / FIGURE, dpi=150)
 
 
-if __name__ == "__main__":
-    main()
+def runs(config: Config) -> list[Run]:
+    """One for each recipe and split, then those that measure growth."""
+    n = config.n_train or None
+    pairs = [(recipe, split) for split in config.splits for recipe in config.recipes]
+    main = [_run(config, recipe, split, n, 1, config.epochs, "") for recipe, split in pairs]
+    growth = []
+    for rows in config.growth:
+        repeat = -(-rows // ALL_ROWS)
+        few = rows if repeat == 1 else None
+        growth.append(_run(config, "paper", "all", few, repeat, 1, f"-rows{rows}"))
+    return main + growth
+
+
+def _run(
+    config: Config, recipe: str, split: str, rows: int | None, repeat: int, epochs: int, mark: str
+) -> Run:
+    asked = RECIPES[recipe]
+    asked = replace(asked, n_epochs=epochs or asked.n_epochs)
+
+    def measure(work: Work) -> dict[str, Any]:
+        files = prepare(work.folders.kept / "flights", split, rows, repeat, config)
+        return measured(asked.estimator(config.seed, True), *files, work)
+
+    about = {"recipe": recipe, "split": split, "rows": rows, "repeat": repeat}
+    names = ("head", "n_epochs", "batch_size", "learning_rate", "n_blocks", "width", "depth")
+    about |= {name: getattr(asked, name) for name in (*names, "generative_weight")}
+    about |= {"n_test": config.n_test} if config.n_test else {}
+    about |= {"embedded": config.embedded} if config.embedded else {}
+    return Run(f"flights/hybrid-{split}-{recipe}{mark}", about, measure, seed=config.seed)
+
+
+REPRODUCE = Study(
+    about="delays of two million flights",
+    full=Config(),
+    small=Config(splits=("all",), growth=(), epochs=2, n_train=40_000, n_test=20_000),
+    runs=runs,
+    shows=("Figure 3", "flight delays"),
+    needs=("flights",),
+    draw=draw,
+)

@@ -1,6 +1,6 @@
 """Baselines of the flight-delay study: what others predict from the same rows, and how well.
 
-    python -m diglm.experiments.flights_baselines --split 700k --out results/flights
+    diglm reproduce flights_baselines --budget full
 
 Each baseline gives every test row a distribution of the delay. All are scored alike (RMSE, NLL,
 CRPS, coverage and width of central intervals), and each result is written as soon as it is known.
@@ -8,17 +8,13 @@ Variances are estimated on a random tenth of the training rows or by the method 
 packages are installed by `pip install "diglm[files,study]"`.
 """
 
-import argparse
-import os
-import sys
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from diglm.data.downloads import Split
 from diglm.experiments.flights_boosting import boosting, natural_boosting
@@ -33,7 +29,7 @@ from diglm.experiments.flights_protocol import (
     load_split,
     require,
 )
-from diglm.report.results import write_result
+from diglm.experiments.frame import Run, Study, Work
 
 
 def constant(
@@ -80,119 +76,106 @@ def linear(
 
 @dataclass(frozen=True)
 class Baseline:
-    """A function that yields one or several fitted distributions, and the package it needs."""
+    """A function that yields fitted distributions of these names, and the package it needs."""
 
     run: Callable[..., Iterator[Fitted]]
+    names: tuple[str, ...]
     package: str | None = None
 
 
+BOOSTED = ("boosting", "boosting-variance", "boosting-student-t", "boosting-median-t")
 BASELINES = {
-    "constant": Baseline(constant),
-    "linear": Baseline(linear),
-    "boosting": Baseline(boosting),
-    "ngboost": Baseline(natural_boosting, "ngboost"),
-    "svgp": Baseline(gaussian_process, "gpjax"),
-    "ensemble": Baseline(ensemble),
+    "constant": Baseline(constant, ("constant", "constant-student-t")),
+    "linear": Baseline(linear, ("linear", "linear-student-t")),
+    "boosting": Baseline(boosting, BOOSTED),
+    "ngboost": Baseline(natural_boosting, ("ngboost", "ngboost-student-t"), "ngboost"),
+    "svgp": Baseline(gaussian_process, ("svgp",), "gpjax"),
+    "ensemble": Baseline(ensemble, ("ensemble",)),
 }
 
 
-def run_baselines(
-    split: str,
-    data_dir: str | os.PathLike | None = None,
-    names: Sequence[str] | None = None,
-    progress: Progress | None = None,
-    *,
-    out: str | os.PathLike | None = None,
-    seed: int = 0,
-) -> dict[str, dict[str, Any]]:
-    """Fit and score the baselines `names` (all when None) on a split of the flights.
+@dataclass(frozen=True)
+class Config:
+    """Which baselines on which splits, and how many rows; 0 for all of them."""
 
-    Args:
-        split: "700k" or "all".
-        data_dir: the folder of the flights; `DIGLM_DATA` or the user's cache when None.
-        names: keys of `BASELINES`.
-        progress: is called with a line of text now and then.
-        out: a folder that gets `baseline-<split>-<name>.json` as soon as each result is known.
-        seed: of the held-out tenth and of the methods.
-
-    Returns:
-        For each result its "metrics", "seconds" and "settings".
-    """
-    check_names(names)
-    return score_baselines(
-        load_split(split, data_dir), names, progress, out=out, seed=seed, title=split
-    )
+    splits: tuple[str, ...] = SPLITS
+    names: tuple[str, ...] = tuple(BASELINES)
+    n_train: int = 0
+    n_test: int = 0
+    seed: int = 0
+    embedded: tuple[str, ...] = ()
 
 
-def score_baselines(
-    rows: Split,
-    names: Sequence[str] | None = None,
-    progress: Progress | None = None,
-    *,
-    out: str | os.PathLike | None = None,
-    seed: int = 0,
-    title: str = "rows",
-) -> dict[str, dict[str, Any]]:
-    """As `run_baselines`, on any rows."""
-    progress = progress or (lambda line: None)
-    results = {}
-    for name in check_names(names):
-        fits = BASELINES[name].run(rows.x_train, rows.y_train, rows.x_test, seed, progress)
-        for fitted in fits:
-            metrics = scores(fitted.predictive, rows.y_test, rows.y_train)
-            results[fitted.name] = {
-                "metrics": metrics,
-                "seconds": fitted.seconds,
-                "settings": fitted.settings,
-            }
-            progress(
-                f"{fitted.name}: RMSE {metrics['rmse']:.2f}, NLL {metrics['nll']:.3f}, "
-                f"CRPS {metrics['crps']:.2f}, {fitted.seconds:.0f} s"
-            )
-            if out is not None:
-                sizes = {"train_rows": len(rows.y_train), "test_rows": len(rows.y_test)}
-                write_result(
-                    Path(out) / f"baseline-{title}-{fitted.name}.json",
-                    config={"split": title, "name": fitted.name} | sizes | fitted.settings,
-                    seed=seed,
-                    seconds=fitted.seconds,
-                    metrics=metrics,
-                )
-    return results
+def split_of(config: Config, name: str) -> Split:
+    """The rows of a split, or the last training and the first test rows of it."""
+    rows = load_split(name, embedded=bool(config.embedded))
+    last, first = -config.n_train, config.n_test or None
+    return Split(rows.x_train[last:], rows.y_train[last:], rows.x_test[:first], rows.y_test[:first])
 
 
-def check_names(names: Sequence[str] | None) -> list[str]:
-    """The baselines asked for; an error, before anything is trained, if one cannot be run."""
-    chosen = list(BASELINES if names is None else names)
-    unknown = [name for name in chosen if name not in BASELINES]
+Answers = dict[str, tuple[Fitted, dict[str, Any]]]
+
+
+def scored(name: str, rows: Split, seed: int, progress: Progress) -> Answers:
+    """Each distribution that a baseline yields, and its scores."""
+    found: Answers = {}
+    fits = BASELINES[name].run(rows.x_train, rows.y_train, rows.x_test, seed, progress)
+    for fitted in fits:
+        metrics = scores(fitted.predictive, rows.y_test, rows.y_train)
+        found[fitted.name] = fitted, metrics
+        progress(
+            f"{fitted.name}: RMSE {metrics['rmse']:.2f}, NLL {metrics['nll']:.3f}, "
+            f"CRPS {metrics['crps']:.2f}, {fitted.seconds:.0f} s"
+        )
+    return found
+
+
+def runs(config: Config) -> list[Run]:
+    """One for each distribution on each split; those that a baseline yields it yields at once."""
+    return [
+        one
+        for split in config.splits
+        for rows in [functools.cache(functools.partial(split_of, config, split))]
+        for name in config.names
+        for one in _runs(config, split, name, rows)
+    ]
+
+
+def _runs(config: Config, split: str, name: str, rows: Callable[[], Split]) -> list[Run]:
+    @functools.cache
+    def answers(progress: Progress) -> Answers:
+        return scored(name, rows(), config.seed, progress)
+
+    def of_one(own: str) -> Run:
+        def measure(work: Work) -> dict[str, Any]:
+            fitted, metrics = answers(work.console.print)[own]
+            work.seconds = fitted.seconds
+            return metrics | {"settings": fitted.settings}
+
+        about: dict[str, Any] = {"split": split, "name": own}
+        for size in ("n_train", "n_test", "embedded"):
+            about |= {size: getattr(config, size)} if getattr(config, size) else {}
+        return Run(f"flights/baseline-{split}-{own}", about, measure, seed=config.seed)
+
+    return [of_one(own) for own in BASELINES[name].names]
+
+
+def check_names(names: Sequence[str]) -> None:
+    """An error, before anything is trained, if one of the baselines cannot be run."""
+    unknown = [name for name in names if name not in BASELINES]
     if unknown:
         raise ValueError(f"Unknown baselines {unknown}; choose from {list(BASELINES)}.")
-    for name in chosen:
+    for name in names:
         package = BASELINES[name].package
         if package is not None:
             require(package, f"The baseline {name!r}", extra="study")
-    return chosen
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit status."""
-    parser = argparse.ArgumentParser(description="Fit and score the baselines of the flights.")
-    parser.add_argument("--split", choices=SPLITS, default="700k")
-    parser.add_argument("--out", type=Path, default=Path("results/flights"))
-    parser.add_argument("--only", nargs="+", metavar="NAME", help=", ".join(BASELINES))
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
-    console = Console(stderr=True, highlight=False)
-    try:
-        run_baselines(
-            given.split, given.data_dir, given.only, console.print, out=given.out, seed=given.seed
-        )
-    except (ImportError, ValueError, FileNotFoundError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+REPRODUCE = Study(
+    about="other models on the same flights",
+    full=Config(),
+    small=Config(("all",), ("constant", "linear", "boosting"), n_train=40_000, n_test=20_000),
+    runs=runs,
+    needs=("flights",),
+    check=lambda config: check_names(config.names),
+)

@@ -17,6 +17,7 @@ import numpy as np
 
 from diglm.data.downloads import Split, flights
 from diglm.experiments.flights_metrics import Predictive
+from diglm.experiments.frame.stand_ins import made_flights
 
 ATTRIBUTES = (
     "Month",
@@ -47,11 +48,16 @@ class Fitted:
     settings: dict[str, Any]
 
 
-def load_split(name: str, data_dir: str | os.PathLike | None = None) -> Split:
-    """Rows of split "700k" or "all"; attributes in minutes, miles, years and calendar numbers."""
+def load_split(
+    name: str, data_dir: str | os.PathLike | None = None, *, embedded: bool = False
+) -> Split:
+    """Rows of split "700k" or "all"; attributes in minutes, miles, years and calendar numbers.
+
+    `embedded` is for made-up rows.
+    """
     if name not in SPLITS:
         raise ValueError(f"Expected a split of {list(SPLITS)}; got {name!r}.")
-    x, y = load_rows(data_dir)
+    x, y = made_flights() if embedded else load_rows(data_dir)
     first = N_FIRST if name == "700k" else len(x) - N_TEST
     test = slice(first, first + N_TEST)
     return Split(x[:first], y[:first], x[test], y[test])

@@ -1,34 +1,42 @@
 """Two half moons of which six points each have a label: the paper's Figure 6.
 
-    python -m diglm.experiments.half_moons --out results/half_moons.json
+    diglm reproduce half_moons --budget full
 
 Of 1,000 points six of each class have a label. Models at their defaults learn from those twelve,
 from all points with twelve labels, and from all labels; scikit-learn's LabelSpreading and
 SelfTraining see what the second sees. All are judged on 2,000 new points. The weight and radius of
-virtual adversarial training were chosen on other seeds, 0 to 3. Draws the first seed in
-docs/images/half_moons.png; goes on where an interrupted run ended.
+virtual adversarial training were chosen on other seeds, 0 to 3. The first seed is drawn.
 """
 
-import argparse
-import json
-import sys
-import time
+import functools
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from sklearn.datasets import make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from diglm import HybridClassifier
+from diglm.experiments.frame import Run, Study, Work
 from diglm.experiments.unlabelled_tables import NOBODY, Rows
 from diglm.report import new_figure, require_matplotlib
-from diglm.report.results import write_result
 
-N_ROWS, N_TEST, NOISE, LABELS_A_CLASS, FIRST_SEED = 1_000, 2_000, 0.1, 6, 100
+N_ROWS, N_TEST, NOISE, LABELS_A_CLASS = 1_000, 2_000, 0.1, 6
 COLOURS = "#c1440e", "#1f4e8c"
+FIGURE = "figure_6.png"
+
+
+@dataclass(frozen=True)
+class Config:
+    """How many points, on how many seeds."""
+
+    rows: int = N_ROWS
+    noise: float = NOISE
+    labels_a_class: int = LABELS_A_CLASS
+    first_seed: int = 100
+    n_seeds: int = 20
 
 
 def moons(seed: int, n_rows: int = N_ROWS) -> Rows:
@@ -76,45 +84,37 @@ def draw(models: dict[str, Any], rows: Rows, path: Path) -> None:
     figure.savefig(path, dpi=130, bbox_inches="tight", pad_inches=0.05)
 
 
-def run(out: Path, picture: Path, n_seeds: int, **options: Any) -> dict[str, list[float]]:
-    """Accuracies of every model by seed, written after each."""
-    console, since = Console(stderr=True), time.perf_counter()
-    stored = json.loads(out.read_text()) if out.exists() else {"metrics": {}, "seconds": 0.0}
-    told: dict[str, list[float]] = stored["metrics"]
-    done = len(next(iter(told.values()), []))
-    for seed in range(FIRST_SEED + done, FIRST_SEED + n_seeds):
-        rows = moons(seed)
-        models = fitted(rows, seed, **options)
-        for name, model in models.items():
-            right = float(np.mean(model.predict(rows.x_test) == rows.y_test))
-            told.setdefault(name, []).append(right)
-        console.print(seed, {name: round(values[-1], 4) for name, values in told.items()})
-        seconds = stored["seconds"] + time.perf_counter() - since
-        config = {"rows": N_ROWS, "noise": NOISE, "labels_a_class": LABELS_A_CLASS}
-        write_result(out, config=config, seed=FIRST_SEED, seconds=seconds, metrics=told)
-        if seed == FIRST_SEED:
-            draw(models, rows, picture)
-    for name, values in told.items():
-        error = np.std(values) / np.sqrt(len(values))
-        console.print(f"{name:<24} {np.mean(values):.4f} +- {error:.4f}, least {min(values):.4f}")
-    return told
+def accuracies(config: Config, seed: int, picture: Path) -> dict[str, float]:
+    """Accuracy of every model on one seed; the first seed is drawn."""
+    rows = moons(seed, config.rows)
+    models = fitted(rows, seed)
+    if seed == config.first_seed:
+        draw(models, rows, picture)
+    right = {name: model.predict(rows.x_test) == rows.y_test for name, model in models.items()}
+    return {name: float(np.mean(found)) for name, found in right.items()}
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("results/half_moons.json"))
-    parser.add_argument("--picture", type=Path, default=Path("docs/images/half_moons.png"))
-    parser.add_argument("--seeds", type=int, default=20)
-    given = parser.parse_args(arguments)
-    try:
+def runs(config: Config) -> list[Run]:
+    """One, in which each seed is a step."""
+
+    def measure(work: Work) -> dict[str, list[float]]:
         require_matplotlib()
-    except ImportError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    run(given.out, given.picture, given.seeds)
-    return 0
+        told: dict[str, list[float]] = {}
+        for seed in range(config.first_seed, config.first_seed + config.n_seeds):
+            compute = functools.partial(accuracies, config, seed, work.figure(FIGURE))
+            for name, right in work.step(str(seed), compute).items():
+                told.setdefault(name, []).append(right)
+            work.say(seed, {name: round(values[-1], 4) for name, values in told.items()})
+        return told
+
+    about = vars(config)
+    return [Run("half_moons", about, measure, seed=config.first_seed, figures=(FIGURE,))]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+REPRODUCE = Study(
+    about="two half moons with twelve labels",
+    full=Config(),
+    small=Config(n_seeds=1),
+    runs=runs,
+    shows=("Figure 6",),
+)

@@ -1,6 +1,7 @@
 """Figures of the image studies: densities, confidence against accuracy, samples, interpolations."""
 
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,30 +15,9 @@ from diglm.report import (
     new_grid,
 )
 
-FOLDER = Path("docs/images")
 ACROSS, PAIRS = 10, 5
 WHITE = 255
 TEMPERATURES, DRAWS = (1.0, 0.7), 3
-DOTS = 130  # per inch
-
-
-def draw(
-    model: HybridClassifier, test: Labelled, strange: dict[str, Labelled], name: str
-) -> list[Path]:
-    """Every figure of a study, as PNG files in docs/images."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    makers = {
-        "densities": lambda: densities(model, test, strange, name),
-        "confidence": lambda: confidence(model, test, strange, name),
-        "samples": lambda: samples(model),
-        "interpolations": lambda: interpolations(model, test),
-    }
-    paths = []
-    for kind, make in makers.items():
-        path = FOLDER / f"{name}_{kind}.png"
-        make().savefig(path, dpi=DOTS, bbox_inches="tight")
-        paths.append(path)
-    return paths
 
 
 def densities(model: HybridClassifier, test: Labelled, strange: dict[str, Labelled], name: str):
@@ -63,7 +43,7 @@ def confidence(model: HybridClassifier, test: Labelled, strange: dict[str, Label
     return figure
 
 
-def samples(model: HybridClassifier):
+def samples(model: HybridClassifier, test: Labelled, strange: dict[str, Labelled], name: str):
     """Images drawn given each class, a column a class: as they come, then at lower temperature."""
     classes = model.classes_
     drawn = [
@@ -79,12 +59,15 @@ def samples(model: HybridClassifier):
     return figure
 
 
-def interpolations(model: HybridClassifier, test: Labelled):
+def interpolations(
+    model: HybridClassifier, test: Labelled, strange: dict[str, Labelled], name: str
+):
     """Ways through feature space between pairs of test images."""
     rows = []
+    classes = model.classes_
     for i in range(PAIRS):
-        first = test.x[test.y == i % 10][i]
-        second = test.x[test.y == (i + 5) % 10][i]
+        first = test.x[test.y == classes[i % len(classes)]][i]
+        second = test.x[test.y == classes[(i + len(classes) // 2) % len(classes)]][i]
         rows.append([_shown(image) for image in model.interpolate(first, second, ACROSS)])
     figure, axes = new_grid(PAIRS, ACROSS)
     image_grid(axes, rows, top=WHITE)
@@ -93,3 +76,12 @@ def interpolations(model: HybridClassifier, test: Labelled):
 
 def _shown(image: np.ndarray) -> np.ndarray:
     return image[..., 0] if image.shape[-1] == 1 else image
+
+
+Maker = Callable[[HybridClassifier, Labelled, dict[str, Labelled], str], Any]
+FIGURES: dict[str, Maker] = {
+    "densities": densities,
+    "confidence": confidence,
+    "samples": samples,
+    "interpolations": interpolations,
+}

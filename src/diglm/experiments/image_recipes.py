@@ -1,29 +1,25 @@
 """What each part of the recipe for images is worth: one change at a time, few images, few epochs.
 
-    python -m diglm.experiments.image_recipes [--only NAME ...]
+    diglm reproduce image_recipes --budget full
 
 Every variant sees the same 12,000 training images of MNIST the same number of times, at
 lambda = 1/D, and is judged on the first 2,000 test images; CPU seconds are of training alone.
-Writes results/image_recipes.json after each variant, and passes over those that are in it.
 """
 
-import argparse
-import json
+import functools
 import time
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import jax
-from rich.console import Console
 
 from diglm import HybridClassifier, flows
-from diglm.data.image_sets import Labelled, load_images
+from diglm.data.image_sets import Labelled
+from diglm.experiments.frame import Run, Study, Work, images
 from diglm.experiments.image_study import in_distribution
 from diglm.recipes import GivenImages
-from diglm.report.results import write_result
-from diglm.training.devices import use_every_core
 
-N_TRAIN, N_TEST, N_EPOCHS, SEED = 12_000, 2_000, 4, 0
+SEED = 0
 # For each variant, options of `flows.glow` and of the classifier that differ from the recipe's.
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "recipe": ({}, {}),
@@ -48,14 +44,29 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Config:
+    """How many images, how often, and which variants."""
+
+    n_train: int = 12_000
+    n_test: int = 2_000
+    n_epochs: int = 4
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    embedded: tuple[str, ...] = ()
+
+
 def judged(
-    layers: dict[str, Any], options: dict[str, Any], train: Labelled, test: Labelled
+    layers: dict[str, Any],
+    options: dict[str, Any],
+    train: Labelled,
+    test: Labelled,
+    n_epochs: int,
 ) -> dict[str, float]:
     """One variant trained and judged."""
     flow = flows.glow(train.x.shape[1:], key=jax.random.key(SEED), **layers)
     model = HybridClassifier(
         GivenImages(flow, augment=2),
-        n_epochs=N_EPOCHS,
+        n_epochs=n_epochs,
         validation_fraction=0.05,
         random_state=SEED,
     ).set_params(**options)
@@ -65,35 +76,29 @@ def judged(
     return in_distribution(model, test) | {"cpu_seconds": cpu_seconds}
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
-    parser.add_argument("--out", type=Path, default=Path("results/image_recipes.json"))
-    parser.add_argument("--data-dir", default=None, help="where the images are, else DIGLM_DATA")
-    options = parser.parse_args()
-    use_every_core()
-    console = Console(stderr=True)
-    train, test = (
-        Labelled(images.x[:n], images.y[:n])
-        for images, n in (
-            (load_images("mnist", "train", options.data_dir), N_TRAIN),
-            (load_images("mnist", "test", options.data_dir), N_TEST),
-        )
-    )
-    stored = json.loads(options.out.read_text()) if options.out.exists() else {}
-    found, seconds = stored.get("metrics", {}), stored.get("seconds", 0.0)
-    config = {"n_train": N_TRAIN, "n_test": N_TEST, "n_epochs": N_EPOCHS, "weight": 1.0}
-    for name in options.only:
-        if name in found:
-            console.print(f"{name} is in {options.out}")
-            continue
-        since = time.perf_counter()
-        found[name] = judged(*VARIANTS[name], train, test)
-        seconds += time.perf_counter() - since
-        console.print(name, found[name])
-        write_result(options.out, config=config, seed=SEED, seconds=seconds, metrics=found)
+def runs(config: Config) -> list[Run]:
+    """One, in which each variant is a step."""
+
+    def measure(work: Work) -> dict[str, Any]:
+        whole = (images("mnist", part, config.embedded) for part in ("train", "test"))
+        sizes = (config.n_train, config.n_test)
+        train, test = (Labelled(i.x[:n], i.y[:n]) for i, n in zip(whole, sizes, strict=True))
+        found = {}
+        for name in config.variants:
+            compute = functools.partial(judged, *VARIANTS[name], train, test, config.n_epochs)
+            found[name] = work.step(name, compute)
+            work.say(name, found[name])
+        return found
+
+    about = {k: v for k, v in vars(config).items() if k != "embedded" or v} | {"weight": 1.0}
+    return [Run("image_recipes", about, measure, seed=SEED)]
 
 
-if __name__ == "__main__":
-    main()
+REPRODUCE = Study(
+    about="what each part of the recipe for images is worth",
+    full=Config(),
+    small=Config(1_000, 300, 1, ("recipe", "no spline after the logit")),
+    runs=runs,
+    needs=("mnist",),
+    every_core=True,
+)

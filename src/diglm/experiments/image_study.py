@@ -1,29 +1,24 @@
 """What the studies of images share: train one model a lambda, judge it, draw it.
 
-Each lambda's result is written as soon as it is known, and one whose result is there is passed
-over. Training is kept in a folder of its own and goes on from there when it is called again.
+Each lambda is a run of its own, with a result of its own.
 """
 
-import argparse
-import json
+import functools
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from sklearn.metrics import average_precision_score
 
 from diglm import HybridClassifier
-from diglm.data.image_sets import Labelled, load_images
-from diglm.experiments.image_figures import draw
+from diglm.data.image_sets import Labelled
+from diglm.experiments.frame import Run, Work, images
+from diglm.experiments.image_figures import FIGURES
 from diglm.recipes import Glow
 from diglm.refusal import auroc
-from diglm.report.results import write_result
-from diglm.training.devices import use_every_core
 
-PACE_STEPS, PACE_EPOCHS = 200, 2  # images enough for the program that the whole set is given
 VALIDATION_IMAGES = 2_000
+DOTS = 130  # per inch
 
 
 @dataclass(frozen=True)
@@ -34,71 +29,81 @@ class ImageStudy:
         name: of the set, and of the results.
         strange: sets that should be refused, by name.
         weights: generative weights w of lambda = w / D.
-        shown: the weight that the figures show.
-        minutes: of training, for each weight.
+        epochs: of training, one number for each weight.
+        figures: weight, kind and file of each figure; kinds are those of `image_figures`.
         borrowed: images of the test part to train on, where the training part is not to be had; the
             others are judged.
+        n_train: the first so many images are learned; 0 for all.
+        n_test: the first so many are judged; 0 for all.
         flow: Glow, with its own parameters.
         settings: of the classifier, where they are not its defaults.
+        embedded: sets that data of scikit-learn stand in for.
         seed: of everything random.
     """
 
     name: str
     strange: tuple[str, ...]
     weights: tuple[float, ...]
-    shown: float
-    minutes: float
+    epochs: tuple[int, ...]
+    figures: tuple[tuple[float, str, str], ...] = ()
     borrowed: int = 0
+    n_train: int = 0
+    n_test: int = 0
     flow: Glow = field(default_factory=Glow)
     settings: dict[str, Any] = field(default_factory=dict)
+    embedded: tuple[str, ...] = ()
     seed: int = 0
 
-
-def run(
-    study: ImageStudy,
-    out: Path,
-    *,
-    kept: Path,
-    minutes: float,
-    weights: tuple[float, ...],
-    n_epochs: int | None = None,
-    data_dir: str | None = None,
-) -> None:
-    """Train and judge a model for each weight; results, models and figures are written to files.
-
-    Training takes `n_epochs`, or as many as fit into `minutes`.
-    """
-    console = Console(stderr=True)
-    train, test = _parts(study, data_dir)
-    strange = {name: load_images(name, "test", data_dir) for name in study.strange}
-    for weight in weights:
-        stem = f"{study.name}_{weight:g}"
-        path = out / f"{stem}.json"
-        if path.exists():
-            console.print(f"{path} is there; delete it to run lambda = {weight:g}/D again")
-            continue
-        folder = kept / stem
-        plan = _plan(study, weight, folder, train, minutes, n_epochs, console)
-        model = _classifier(study, weight, plan["n_epochs"], len(train.y))
-        console.print(f"lambda = {weight:g}/D: {plan['n_epochs']} epochs; kept in {folder}")
-        model.fit(train.x, train.y, checkpoint=folder / "states")
-        model.save(folder / "model.safetensors")
-        seconds = model.history_[-1]["seconds"]
-        metrics = judge(model, train, test, strange)
-        config = asdict(study) | {"weight": weight} | plan
-        write_result(path, config=config, seed=study.seed, seconds=seconds, metrics=metrics)
-        console.print(json.dumps(metrics, indent=2))
-        if weight == study.shown:
-            draw(model, test, strange, study.name)
+    def __post_init__(self):
+        if len(self.weights) != len(self.epochs):
+            raise ValueError(
+                f"Expected as many epochs as weights; got {self.epochs} for {self.weights}."
+            )
 
 
-def _parts(study: ImageStudy, data_dir: str | None) -> tuple[Labelled, Labelled]:
-    """Images to learn and images to be judged by."""
-    test = load_images(study.name, "test", data_dir)
-    if study.borrowed == 0:
-        return load_images(study.name, "train", data_dir), test
-    n = study.borrowed
-    return Labelled(test.x[:n], test.y[:n]), Labelled(test.x[n:], test.y[n:])
+def runs(study: ImageStudy) -> list[Run]:
+    """One for each weight."""
+    sets = functools.cache(lambda: _sets(study))
+    return [_run(study, *pair, sets) for pair in zip(study.weights, study.epochs, strict=True)]
+
+
+def _run(study: ImageStudy, weight: float, n_epochs: int, sets: Any) -> Run:
+    names = ("weights", "epochs", "figures")
+    about = {k: v for k, v in asdict(study).items() if k not in names}
+    name = f"{study.name}_{weight:g}"
+    drawn = {kind: file for shown, kind, file in study.figures if shown == weight}
+
+    def measure(work: Work) -> dict[str, Any]:
+        train, test, strange = sets()
+        model = _classifier(study, weight, n_epochs, len(train.y))
+        work.say(f"lambda = {weight:g}/D: {n_epochs} epochs; kept in {work.folder}")
+        model.fit(train.x, train.y, checkpoint=work.folder / "states")
+        model.save(work.model(name))
+        work.seconds = model.history_[-1]["seconds"]
+        for kind, file in drawn.items():
+            figure = FIGURES[kind](model, test, strange, study.name)
+            figure.savefig(work.figure(file), dpi=DOTS, bbox_inches="tight")
+        return judge(model, train, test, strange)
+
+    config = about | {"weight": weight, "n_epochs": n_epochs}
+    return Run(name, config, measure, seed=study.seed, figures=tuple(drawn.values()))
+
+
+def _sets(study: ImageStudy) -> tuple[Labelled, Labelled, dict[str, Labelled]]:
+    """Images to learn, images to be judged by, and those that are strange."""
+    test = images(study.name, "test", study.embedded)
+    if study.borrowed and study.name not in study.embedded:
+        n = study.borrowed
+        train, test = Labelled(test.x[:n], test.y[:n]), Labelled(test.x[n:], test.y[n:])
+    else:
+        train = images(study.name, "train", study.embedded)
+    others = {name: images(name, "test", study.embedded) for name in study.strange}
+    few = {name: _first(other, study.n_test) for name, other in others.items()}
+    return _first(train, study.n_train), _first(test, study.n_test), few
+
+
+def _first(some: Labelled, n: int) -> Labelled:
+    return Labelled(some.x[:n], some.y[:n]) if n else some
 
 
 def judge(
@@ -116,15 +121,15 @@ def judge(
         / (len(model.history_) * len(train.y)),
         "strange": {},
     }
-    for name, images in strange.items():
-        answers = _answers(model, images)
+    for name, some in strange.items():
+        answers = _answers(model, some)
         guarded = {
             rule: np.where((answers.log_px < tau)[:, None], prior, answers.probabilities)
             for rule, tau in rules.items()
         }
         found["strange"][name] = {
-            "bits_per_dimension": _bits(answers.log_px, images.x),
-            "nll": {rule: _nll(p, images.y) for rule, p in guarded.items()},
+            "bits_per_dimension": _bits(answers.log_px, some.x),
+            "nll": {rule: _nll(p, some.y) for rule, p in guarded.items()},
             "entropy": {rule: _entropy(p) for rule, p in guarded.items()},
             "refused": {rule: float(np.mean(answers.log_px < t)) for rule, t in rules.items()},
             **separation(familiar.log_px, answers.log_px),
@@ -196,52 +201,4 @@ def _classifier(study: ImageStudy, weight: float, n_epochs: int, n_images: int) 
         score="density",  # the paper's; for others see `diglm.experiments.ood`
         random_state=study.seed,
         **study.settings,
-    )
-
-
-def _plan(
-    study: ImageStudy,
-    weight: float,
-    folder: Path,
-    train: Labelled,
-    minutes: float,
-    n_epochs: int | None,
-    console: Console,
-) -> dict[str, Any]:
-    """Epochs, and the minutes they are to fit into, noted once so that a run can go on."""
-    note = folder / "plan.json"
-    if note.exists():
-        return json.loads(note.read_text())
-    plan = {"n_epochs": n_epochs, "minutes": None}
-    if n_epochs is None:
-        console.print("measuring the pace of training")
-        n = PACE_STEPS * study.settings.get("batch_size", 64) + VALIDATION_IMAGES
-        few = _classifier(study, weight, PACE_EPOCHS, n).fit(train.x[:n], train.y[:n])
-        seconds = few.history_[-1]["seconds"] - few.history_[-2]["seconds"]
-        an_epoch = seconds * len(train.y) / (n - VALIDATION_IMAGES)
-        plan = {"n_epochs": max(1, int(60 * minutes / an_epoch)), "minutes": minutes}
-    folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps(plan))
-    return plan
-
-
-def command_line(study: ImageStudy, about: str) -> None:
-    """The command of a study."""
-    parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of results")
-    parser.add_argument("--kept", type=Path, default=Path("runs"), help="folder of unfinished runs")
-    parser.add_argument("--minutes", type=float, default=study.minutes, help="for each lambda")
-    parser.add_argument("--epochs", type=int, default=None, help="instead of minutes")
-    parser.add_argument("--weights", type=float, nargs="+", default=list(study.weights))
-    parser.add_argument("--data-dir", default=None, help="where the images are, else DIGLM_DATA")
-    options = parser.parse_args()
-    use_every_core()
-    run(
-        study,
-        options.out,
-        kept=options.kept,
-        minutes=options.minutes,
-        weights=tuple(options.weights),
-        n_epochs=options.epochs,
-        data_dir=options.data_dir,
     )

@@ -1,13 +1,11 @@
 """The picture of the README: density, decision and refusal on two interleaved half circles.
 
-    python -m diglm.experiments.moons --out docs/images/moons.png
+    diglm reproduce moons --budget full
 
 Trains HybridClassifier with its default settings on 1,000 points of scikit-learn's two moons and
 evaluates it on a grid. The crosses are new points, uniform over the plane, that it refuses.
 """
 
-import argparse
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 
 from diglm import HybridClassifier
+from diglm.experiments.frame import Run, Study, Work
 from diglm.report import density_decision_picture, new_figure, require_matplotlib
 
 
@@ -32,7 +31,10 @@ class Config:
     n_grid: int = 240  # places a side
 
 
-def run(config: Config, path: Path) -> None:
+PICTURE = "moons.png"
+
+
+def run(config: Config, path: Path) -> dict[str, float]:
     """Train, evaluate on a grid, and save the picture to `path` (PNG, SVG or PDF)."""
     require_matplotlib()
     rows_and_classes = make_moons(config.n_rows, noise=config.noise, random_state=config.seed)
@@ -63,22 +65,26 @@ def run(config: Config, path: Path) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.05)
+    x_new, y_new = make_moons(config.n_rows, noise=config.noise, random_state=config.seed + 1)
+    return {
+        "accuracy": float(model.score(x_new, y_new)),
+        "false_refusals": float(np.mean(model.rejects(x_new))),
+        "uniform_points_refused": float(np.mean(model.rejects(new))),
+    }
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit status."""
-    parser = argparse.ArgumentParser(description="Draw density, decision and refusal in a plane.")
-    parser.add_argument("--out", type=Path, default=Path("docs/images/moons.png"))
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
-    try:
-        require_matplotlib()
-    except ImportError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    run(Config(seed=given.seed), given.out)
-    return 0
+def runs(config: Config) -> list[Run]:
+    """One, which draws the picture."""
+
+    def measure(work: Work) -> dict[str, float]:
+        return run(config, work.figure(PICTURE))
+
+    return [Run("moons", vars(config), measure, seed=config.seed, figures=(PICTURE,))]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+REPRODUCE = Study(
+    about="density, decision and refusal in the plane",
+    full=Config(),
+    small=Config(n_rows=400, n_epochs=15, n_grid=120),
+    runs=runs,
+)

@@ -1,32 +1,28 @@
 """UCI regression tables on their published splits: diglm and NGBoost here, others as published.
 
-    python -m diglm.experiments.uci --splits 5 --out results/uci
+    diglm reproduce uci --budget full
 
-Splits are those of Hernandez-Lobato and Adams (2015). Each table's result is written as soon as it
-is known, and a table whose result is there is passed over, so an interrupted run goes on. The
-published numbers are means over all splits (20; 5 for protein), with the standard errors or
-deviations that the papers give:
+Splits are those of Hernandez-Lobato and Adams (2015). The published numbers are means over all
+splits (20; 5 for protein), with the standard errors or deviations that the papers give:
 
 - NGBoost: Duan et al. (2020), https://arxiv.org/abs/1910.03225, Table 1;
 - deep ensembles: Lakshminarayanan et al. (2017), https://arxiv.org/abs/1612.01474, Table 1.
 """
 
-import argparse
-import json
-import sys
+import functools
 import time
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from scipy import stats
 
 from diglm import HybridRegressor
-from diglm.data.downloads import Split, uci_regression
+from diglm.data.downloads import Split
 from diglm.experiments.flights_protocol import require
-from diglm.report.results import write_result
+from diglm.experiments.frame import Run, Study, Work
+from diglm.experiments.frame.stand_ins import uci_split
 
 N_SPLITS = {"protein": 5}  # all others have 20
 # (RMSE, its spread, NLL, its spread)
@@ -92,7 +88,9 @@ def ngboost(rows: Split, seed: int) -> dict[str, float]:
     return scores(rows.y_test, found.loc, normal.logpdf(rows.y_test), low, high)
 
 
-METHODS: dict[str, Callable[[Split, int], dict[str, float]]] = {
+Method = Callable[[Split, int], dict[str, float]]
+Methods = dict[str, Method]
+METHODS: Methods = {
     "diglm": hybrid,
     "diglm, mixture": mixture,
     "NGBoost, run here": ngboost,
@@ -113,55 +111,54 @@ def scores(
 Methods = dict[str, Callable[[Split, int], dict[str, float]]]
 
 
-def run_table(
-    methods: Methods, name: str, n_splits: int, data_dir: str | None, seed: int
-) -> dict[str, Any]:
-    """Every method on the first `n_splits` splits of one table."""
-    console = Console(stderr=True)
-    found: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
-    for split in range(n_splits):
-        rows = uci_regression(name, split, data_dir)
-        for method, fit in methods.items():
-            started = time.perf_counter()
-            scored = fit(rows, seed) | {"seconds": time.perf_counter() - started}
-            found[method].append(scored)
-            console.print(
-                f"{name} {split}: {method:18s} NLL {scored['nll']:.3f}  RMSE {scored['rmse']:.4g}"
-                f"  in the 90 % interval {scored['coverage_90']:.3f}"
-            )
-    return {
-        method: {key: [one[key] for one in runs] for key in runs[0]}
-        for method, runs in found.items()
-    }
+@dataclass(frozen=True)
+class Config:
+    """Which tables, and how many of their splits."""
+
+    tables: tuple[str, ...] = TABLES
+    splits: int = 5  # of the published 20, or of protein's 5
+    seed: int = 0
+    embedded: tuple[str, ...] = ()
 
 
-def command_line(about: str | None, methods: Methods, tables: tuple[str, ...], out: str) -> None:
-    """The command of a study of these tables.
+def table_runs(folder: str, methods: Methods, config: Config) -> list[Run]:
+    """A run a table, every method on its first splits."""
 
-    A table whose result has as many splits as are asked for, or more, is passed over.
-    """
-    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
-    parser.add_argument("--tables", nargs="+", choices=tables, default=tables)
-    parser.add_argument("--splits", type=int, default=20, help="at most so many of each table")
-    parser.add_argument("--out", type=Path, default=Path(out))
-    parser.add_argument("--data-dir", help="folder of the tables; else DIGLM_DATA, else the cache")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    try:
-        for name in options.tables:
-            path = options.out / f"{name}.json"
-            n_splits = min(options.splits, N_SPLITS.get(name, 20))
-            if path.exists() and json.loads(path.read_text())["config"]["splits"] >= n_splits:
-                continue
-            started = time.perf_counter()
-            metrics = run_table(methods, name, n_splits, options.data_dir, options.seed)
-            config = {"table": name, "splits": n_splits}
-            seconds = time.perf_counter() - started
-            write_result(path, config=config, seed=options.seed, seconds=seconds, metrics=metrics)
-    except (FileNotFoundError, ImportError, ValueError) as error:
-        Console(stderr=True).print(f"[bold]error:[/bold] {error}")
-        sys.exit(1)
+    def of_table(name: str) -> Run:
+        def measure(work: Work) -> dict[str, Any]:
+            found: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
+            for split in range(min(config.splits, N_SPLITS.get(name, 20))):
+                for method in methods:
+                    fitted = functools.partial(_fitted, methods[method], name, split, config)
+                    found[method].append(work.step(f"{split} {method}", fitted))
+                    work.say(f"{name} {split} {method}", found[method][-1])
+            return {
+                method: {key: [one[key] for one in some] for key in some[0]}
+                for method, some in found.items()
+            }
+
+        about = {"table": name, "splits": min(config.splits, N_SPLITS.get(name, 20))}
+        about |= {"embedded": config.embedded} if config.embedded else {}
+        return Run(f"{folder}/{name}", about, measure, seed=config.seed)
+
+    return [of_table(name) for name in config.tables]
 
 
-if __name__ == "__main__":
-    command_line(__doc__, METHODS, TABLES, "results/uci")
+def _fitted(fit: Method, name: str, split: int, config: Config) -> dict[str, float]:
+    started = time.perf_counter()
+    scored = fit(uci_split(name, split, bool(config.embedded)), config.seed)
+    return scored | {"seconds": time.perf_counter() - started}
+
+
+def runs(config: Config) -> list[Run]:
+    """diglm and NGBoost, a table each."""
+    return table_runs("uci", METHODS, config)
+
+
+REPRODUCE = Study(
+    about="UCI tables beside NGBoost",
+    full=Config(),
+    small=Config(tables=("yacht", "energy"), splits=1),
+    runs=runs,
+    needs=("uci",),
+)

@@ -1,6 +1,6 @@
 """The Bayesian head on UCI tables: beside ridge and a Gaussian process run here, others published.
 
-    python -m diglm.experiments.uci_bayesian --splits 3 --out results/uci_bayesian
+    diglm reproduce uci_bayesian --budget full
 
 Small tables on the splits of Hernandez-Lobato and Adams (2015), as `diglm.experiments.uci`. NGBoost
 on the same splits is in that study's results. The published numbers are means over 20 splits:
@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from diglm import HybridRegressor
 from diglm.data.downloads import Split
 from diglm.experiments import uci
+from diglm.experiments.frame import Run, Study
 from diglm.heads import AbstractHeadChoice, Bayesian
 
 TABLES = ("boston", "concrete", "energy", "wine", "yacht")
@@ -102,5 +103,15 @@ def _normal(rows: Split, mean: Any, sd: Any) -> dict[str, float]:
     return uci.scores(rows.y_test, mean, normal.logpdf(rows.y_test), *normal.interval(0.9))
 
 
-if __name__ == "__main__":
-    uci.command_line(__doc__, METHODS, TABLES, "results/uci_bayesian")
+def runs(config: uci.Config) -> list[Run]:
+    """A table each."""
+    return uci.table_runs("uci_bayesian", METHODS, config)
+
+
+REPRODUCE = Study(
+    about="UCI tables with Bayesian heads",
+    full=uci.Config(tables=TABLES, splits=3),
+    small=uci.Config(tables=("yacht",), splits=1),
+    runs=runs,
+    needs=("uci",),
+)

@@ -1,15 +1,14 @@
-"""What the studies of images with few labels share: the paper's Tables 3 and S1.
+"""What the studies of images with few labels share: the paper's Tables 3 and S2.
 
 A row of the table is one model: from the labelled images alone, from all images with those labels,
 from all labels, and, where asked, from all labels with the terms that rows without one are given.
-Each is trained in a folder of its own, from where an interrupted run goes on, its result is written
-as soon as it is known, and a row whose result is there is passed over. scikit-learn's
-LabelSpreading and SelfTraining read 50 principal components of the pixels.
+scikit-learn's LabelSpreading and SelfTraining read 50 principal components of the pixels.
 """
 
-import argparse
+import functools
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from diglm import HybridClassifier
-from diglm.data.image_sets import Labelled, load_images
+from diglm.data.image_sets import Labelled
+from diglm.experiments.frame import Run, Work
+from diglm.experiments.frame import images as load_images
 from diglm.experiments.image_study import in_distribution
 from diglm.recipes import Glow
-from diglm.report.results import write_result
-from diglm.training.devices import use_every_core
 
 NOBODY = -1
 VALIDATION_IMAGES = 2_000
@@ -41,6 +40,10 @@ class FewLabels:
     Attributes:
         name: of the set, and of the results.
         minutes: of training, for each row of the table that learns from all images.
+        rows: of the table.
+        n_epochs: instead of minutes; 0 for minutes.
+        n_images: the first so many are learned, and as many judged; 0 for all.
+        embedded: sets that data of scikit-learn stand in for.
         n_labels: how many labels are left, of every class alike.
         flow: Glow, with its own parameters.
         settings: of the classifier in every row.
@@ -56,6 +59,10 @@ class FewLabels:
     settings: dict[str, Any] = field(default_factory=dict)
     unlabelled: dict[str, Any] = field(default_factory=dict)
     alone: dict[str, Any] = field(default_factory=dict)
+    rows: tuple[str, ...] = OWN_ROWS + OTHERS
+    n_epochs: int = 0
+    n_images: int = 0
+    embedded: tuple[str, ...] = ()
     seed: int = 0
 
 
@@ -175,71 +182,40 @@ def run_other(
     return {"error": float(error), "nll": float(nll)}, time.perf_counter() - since
 
 
-def run(
-    study: FewLabels,
-    out: Path,
-    *,
-    kept: Path,
-    minutes: float,
-    rows: tuple[str, ...],
-    n_epochs: int | None = None,
-    n_images: int | None = None,
-    data_dir: str | None = None,
-) -> dict[str, Any]:
-    """Every row of the table, from the first `n_images` images if that is given."""
-    console, found = Console(stderr=True), {}
-    train, test = (load_images(study.name, part, data_dir) for part in ("train", "test"))
-    if n_images is not None:
-        train = Labelled(train.x[:n_images], train.y[:n_images])
-        test = Labelled(test.x[:n_images], test.y[:n_images])
-    for row in rows:
-        stem = f"semi_{study.name}_{row.replace(' ', '_')}"
-        path = out / f"{stem}.json"
-        if path.exists():
-            console.print(f"{path} is there; delete it to run {row!r} again")
-            found[row] = json.loads(path.read_text())["metrics"]
-            continue
-        plan: dict[str, Any] = {}
+Sets = Callable[[], tuple[Labelled, Labelled]]
+
+
+def runs(study: FewLabels) -> list[Run]:
+    """One for each row of the table."""
+
+    @functools.cache
+    def sets() -> tuple[Labelled, Labelled]:
+        n = study.n_images or None
+        both = (load_images(study.name, part, study.embedded) for part in ("train", "test"))
+        train, test = (Labelled(some.x[:n], some.y[:n]) for some in both)
+        return train, test
+
+    return [_run(study, row, sets) for row in study.rows]
+
+
+def _run(study: FewLabels, row: str, sets: Sets) -> Run:
+    def measure(work: Work) -> dict[str, Any]:
+        train, test = sets()
         if row in OTHERS:
-            found[row], seconds = run_other(study, row, train, test)
-        else:
-            plan, found[row], seconds = run_row(
-                study,
-                row,
-                train,
-                test,
-                kept / stem,
-                minutes=minutes,
-                n_epochs=n_epochs,
-                console=console,
-            )
-        config = asdict(study) | {"row": row, "images": len(train.y)} | plan
-        write_result(path, config=config, seed=study.seed, seconds=seconds, metrics=found[row])
-        console.print(row, found[row])
-    return found
+            found, work.seconds = run_other(study, row, train, test)
+            return found
+        plan, found, work.seconds = run_row(
+            study,
+            row,
+            train,
+            test,
+            work.folder,
+            minutes=study.minutes,
+            n_epochs=study.n_epochs or None,
+            console=work.console,
+        )
+        return found | {"plan": plan}
 
-
-def command_line(study: FewLabels, about: str, rows: tuple[str, ...]) -> None:
-    """The command of a study."""
-    parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of results")
-    parser.add_argument("--kept", type=Path, default=Path("runs"), help="folder of unfinished runs")
-    parser.add_argument("--minutes", type=float, default=study.minutes, help="for each row")
-    parser.add_argument("--epochs", type=int, default=None, help="instead of minutes")
-    parser.add_argument("--images", type=int, default=None, help="the first so many alone")
-    parser.add_argument("--rows", nargs="+", choices=OWN_ROWS + OTHERS, default=list(rows))
-    parser.add_argument("--one-core", action="store_true", help="leave the other cores alone")
-    parser.add_argument("--data-dir", default=None, help="where the images are, else DIGLM_DATA")
-    options = parser.parse_args()
-    if not options.one_core:
-        use_every_core()
-    run(
-        study,
-        options.out,
-        kept=options.kept,
-        minutes=options.minutes,
-        rows=tuple(options.rows),
-        n_epochs=options.epochs,
-        n_images=options.images,
-        data_dir=options.data_dir,
-    )
+    about = {k: v for k, v in asdict(study).items() if k != "rows"} | {"row": row}
+    name = f"semi_{study.name}_{row.replace(' ', '_')}"
+    return Run(name, about, measure, seed=study.seed)

@@ -1,30 +1,29 @@
-"""The paper's grid for learning from unlabelled rows (its Table of hyperparameters), by halving.
+"""The paper's grid for learning from unlabelled rows, its Table S1, by halving.
 
-    python -m diglm.experiments.unlabelled_search mnist --epochs 1 3 9 --out runs/search_mnist.json
+    diglm reproduce unlabelled_search --budget full
 
 Dropout 0, 0.2, 0.5; VAT's radius 1, 5; weights of entropy and of VAT 0, 0.3, 1, 3: 84 candidates,
-or those of the values given instead (`--vat_weight 0.3 1 --dropout 0`).
+or those of the values given instead (`--vat-weight 0.3 1 --dropout 0`).
 All are trained for the first number of epochs, the best third of them for the next, and so on;
 judged by labels that no training sees. Every answer is written as soon as it is known, and none is
 computed twice, so an interrupted search goes on.
 """
 
-import argparse
 import itertools
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from diglm import HybridClassifier
 from diglm.data.image_sets import Labelled, load_images
 from diglm.experiments import half_moons, mnist_semi, svhn_semi
+from diglm.experiments.frame import Run, Study, Work
 from diglm.experiments.unlabelled_images import FewLabels, classifier, task
 from diglm.report.results import write_result
-from diglm.training.devices import use_every_core
 
 GRID: dict[str, tuple[float, ...]] = {
     "dropout": (0.0, 0.2, 0.5),
@@ -102,28 +101,48 @@ def judge_of(name: str, n_images: int | None, data_dir: str | None) -> Judge:
     return of_images
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("data", choices=["moons", *STUDIES])
-    parser.add_argument("--epochs", type=int, nargs="+", default=[1, 3, 9], help="of each round")
-    parser.add_argument("--images", type=int, default=None, help="the first so many alone")
-    parser.add_argument("--out", type=Path, default=None)
-    for name, values in GRID.items():
-        parser.add_argument(f"--{name}", type=float, nargs="+", default=values, help="to try")
-    parser.add_argument("--data-dir", default=None, help="where the images are, else DIGLM_DATA")
-    options = parser.parse_args(arguments)
-    if options.data != "moons":
-        use_every_core()
-    out = options.out or Path("runs") / f"search_{options.data}.json"
-    judge = judge_of(options.data, options.images, options.data_dir)
-    grid = {name: tuple(getattr(options, name)) for name in GRID}
-    config = {"data": options.data, "epochs": options.epochs, "images": options.images}
-    config["grid"] = grid
-    offered = candidates(grid)
-    best = halved(offered, judge, options.epochs, out, config=config)
-    Console().print(f"{len(offered)} candidates; the best:", best)
+@dataclass(frozen=True)
+class Config:
+    """What is learned, for how many epochs a round, and the grid."""
+
+    data: tuple[str, ...] = ("moons", *STUDIES)
+    epochs: tuple[int, ...] = (1, 3, 9)
+    n_images: int = 0  # the first so many; 0 for all
+    dropout: tuple[float, ...] = GRID["dropout"]
+    vat_radius: tuple[float, ...] = GRID["vat_radius"]
+    entropy_weight: tuple[float, ...] = GRID["entropy_weight"]
+    vat_weight: tuple[float, ...] = GRID["vat_weight"]
 
 
-if __name__ == "__main__":
-    main()
+def runs(config: Config) -> list[Run]:
+    """One for each kind of data; every answer is remembered until the run is over."""
+
+    def of_data(data: str) -> Run:
+        def measure(work: Work) -> dict[str, Any]:
+            grid = {name: getattr(config, name) for name in GRID}
+            offered, told = candidates(grid), work.folder / "told.json"
+            judge = judge_of(data, config.n_images or None, None)
+            best = halved(offered, judge, config.epochs, told)
+            answers = json.loads(told.read_text())["metrics"]
+            return {"candidates": len(offered), "best": best, "errors": answers}
+
+        about = {k: v for k, v in vars(config).items() if k != "data"} | {"data": data}
+        return Run(f"search_{data}", about, measure)
+
+    return [of_data(data) for data in config.data]
+
+
+REPRODUCE = Study(
+    about="the paper's grid for rows without a label, by halving",
+    full=Config(),
+    small=Config(
+        ("moons",),
+        (3, 9),
+        dropout=(0.0,),
+        vat_radius=(1.0,),
+        entropy_weight=(0.0, 1.0),
+        vat_weight=(0.0, 1.0),
+    ),
+    runs=runs,
+    shows=("Table S1",),
+)

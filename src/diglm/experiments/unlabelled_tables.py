@@ -1,22 +1,17 @@
 """Ten tables of which 20 to 200 rows have a label: what the other rows are worth.
 
-    python -m diglm.experiments.unlabelled_tables --seeds 10 --out results/unlabelled_tables
+    diglm reproduce unlabelled_tables --budget full
 
 Each seed draws rows to test on, at most 2,000 to train on, and which of those have a label, of
 every class alike. Models at their defaults learn from the labelled rows alone, and with the others
 beside them; scikit-learn's LabelSpreading and SelfTraining see what the second sees.
-A table's result is written as soon as it is known, and one that is there is passed over.
 
-Defaults were chosen on the tables of `CHOSEN_ON`, which `--chosen-on` shows, and not on the ten.
+Defaults were chosen on the tables of `CHOSEN_ON`, which `--tables` may name too, not on the ten.
 """
 
-import argparse
-import json
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +26,7 @@ from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from diglm import HybridClassifier, HybridRegressor
 from diglm.data.downloads import adbench, uci_regression
-from diglm.report.results import write_result
+from diglm.experiments.frame import Run, Study, Work
 
 MOST_TRAIN, MOST_TEST = 2_000, 2_000
 NOBODY = -1  # what marks a row without a label
@@ -220,32 +215,36 @@ def show(results: dict[str, dict[str, Any]], console: Console) -> None:
     console.print(table)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("results/unlabelled_tables"))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--chosen-on", action="store_true", help="the tables of choice instead")
-    parser.add_argument("--tables", nargs="+", default=None)
-    parser.add_argument("--data-dir", default=None, help="where the tables are, else DIGLM_DATA")
-    options = parser.parse_args(arguments)
-    tasks = CHOSEN_ON if options.chosen_on else JUDGED_ON
-    console, results = Console(width=200), {}
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in options.tables or tasks:
-        task, path = tasks[name], options.out / f"{name}.json"
-        if path.exists():
-            results[name] = json.loads(path.read_text())["metrics"]
-            continue
-        since = time.perf_counter()
-        methods = METHODS | (OF_CLASSES if task.classes else {})
-        results[name] = judged(name, task, options.seeds, options.data_dir, methods)
-        config = {"table": name, "labels": task.n_labels, "seeds": options.seeds}
-        seconds = time.perf_counter() - since
-        write_result(path, config=config, seed=0, seconds=seconds, metrics=results[name])
-        console.print(f"{name}: {seconds:.0f} s")
-    show(results, console)
+@dataclass(frozen=True)
+class Config:
+    """Which tables, and on how many seeds."""
+
+    tables: tuple[str, ...] = tuple(JUDGED_ON)
+    seeds: int = 10
 
 
-if __name__ == "__main__":
-    main()
+def runs(config: Config) -> list[Run]:
+    """One for each table."""
+    tasks = JUDGED_ON | CHOSEN_ON
+
+    def of_table(name: str) -> Run:
+        task = tasks[name]
+
+        def measure(work: Work) -> dict[str, Any]:
+            methods = METHODS | (OF_CLASSES if task.classes else {})
+            found = judged(name, task, config.seeds, None, methods)
+            show({name: found}, work.console)
+            return found
+
+        about = {"table": name, "labels": task.n_labels, "seeds": config.seeds}
+        return Run(f"unlabelled_tables/{name}", about, measure)
+
+    return [of_table(name) for name in config.tables]
+
+
+REPRODUCE = Study(
+    about="ten tables with 20 to 200 labels",
+    full=Config(),
+    small=Config(("iris", "diabetes"), 2),
+    runs=runs,
+)

@@ -31,10 +31,26 @@ def demo(
 
 def reproduce(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A study; `list` prints them.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A study, or `all`; `list` prints them.")
+    ],
+    budget: Annotated[
+        str, typer.Option("--budget", help="`small`: minutes, in a folder of its own; or `full`.")
+    ] = "full",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of results, and of figures in it.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Run also what is there already, from the start.")
+    ] = False,
+    folder: DataFolder = None,
 ) -> None:
-    """Run a study of the paper or of the README; what follows NAME goes to the study."""
-    studies.reproduce(name, context.args)
+    """Run a study of the paper or of the README, or all of them.
+
+    A run whose result is there, of this code and these settings, is passed over; one that was
+    killed goes on. Settings of a study may follow: diglm reproduce mnist --weights 1 0.01.
+    """
+    studies.reproduce(name, context.args, budget=budget, out=out, data_dir=folder, again=again)
 
 
 @data.command("list")

@@ -1,62 +1,113 @@
 """`diglm demo`, `reproduce` and `data`: studies by name, and their data."""
 
-import runpy
-import sys
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from diglm.cli.errors import CommandError
-from diglm.cli.terminal import print_json
+from diglm.cli.terminal import Talk, print_json
 from diglm.cli.work.data import close_to
 from diglm.compiling import use_cache
-from diglm.data.downloads import ADBENCH, FLIGHTS_2008, UCI_REGRESSION, Source, find, locate
-from diglm.data.image_sets import IMAGE_SETS, files_of
+from diglm.data.downloads import find
+from diglm.data.listing import all_here, data_sets, is_here
+from diglm.experiments import digits
+from diglm.experiments.frame import BUDGETS, Folders, Study, plain
+from diglm.experiments.frame.flags import as_words, changed
+from diglm.experiments.frame.text import page_of
+from diglm.experiments.frame.whole import FAILED, run_all
+from diglm.experiments.registry import STUDIES, study
 
-# Each is a module of diglm.experiments with a command of its own.
-STUDIES = {
-    "digits": "the demo: digits, and things that are not digits",
-    "moons": "density, decision and refusal in the plane",
-    "half_moons": "two half moons with twelve labels",
-    "unlabelled_tables": "ten tables with 20 to 200 labels",
-    "mnist_semi": "MNIST with 1,000 labels",
-    "svhn_semi": "house numbers with 1,000 labels",
-    "unlabelled_search": "the paper's grid for rows without a label, by halving",
-    "toy_regression": "the paper's one-dimensional regression",
-    "mnist": "the paper's table of MNIST, a weight of the density a row",
-    "svhn": "the same on house numbers",
-    "cifar10": "the same on CIFAR-10",
-    "uci": "UCI tables beside NGBoost",
-    "uci_bayesian": "UCI tables with Bayesian heads",
-    "flights": "delays of two million flights",
-    "flights_baselines": "other models on the same flights",
-}
+ALL, LIST = "all", "list"
+OTHER = Path("results/other")
 
 
 def demo(out: Path, quick: bool) -> None:
     """The study of digits."""
     if out.exists() and not out.is_dir():
         raise CommandError(f"--out {out} is a file.", "name a folder for the page.")
-    reproduce("digits", ["--out", str(out), *(["--quick"] if quick else [])])
+    use_cache()
+    digits.demo(out, quick=quick)
 
 
-def reproduce(name: str, arguments: Sequence[str]) -> None:
-    """Run a study's own command with these arguments."""
-    if name == "list":
-        for study, about in STUDIES.items():
-            print(f"{study:<18}  {about}")
+def reproduce(
+    name: str,
+    words: Sequence[str],
+    *,
+    budget: str,
+    out: Path | None = None,
+    data_dir: Path | None = None,
+    again: bool = False,
+) -> None:
+    """Run a study, all of them, or print which there are."""
+    if name == LIST:
+        for known in STUDIES:
+            one = study(known)
+            shows = f" ({', '.join(one.shows)})" if one.shows else ""
+            print(f"{known:<18}  {one.about}{shows}")
         return
-    if name not in STUDIES:
+    if name not in (*STUDIES, ALL):
         raise CommandError(
             f"there is no study {name!r}.",
-            close_to(name, list(STUDIES)) or f"studies are {', '.join(STUDIES)}.",
+            close_to(name, [*STUDIES, ALL]) or f"studies are {', '.join(STUDIES)}, and {ALL}.",
         )
+    if budget not in BUDGETS:
+        raise CommandError(
+            f"there is no budget {budget!r}.",
+            close_to(budget, list(BUDGETS)) or f"budgets are {' and '.join(BUDGETS)}.",
+        )
+    if out is not None and out.exists() and not out.is_dir():
+        raise CommandError(f"--out {out} is a file.", "name a folder for results.")
+    if data_dir is not None:
+        os.environ["DIGLM_DATA"] = str(data_dir)
     use_cache()
-    before = sys.argv
-    sys.argv = [f"diglm reproduce {name}", *arguments]  # studies read their own command line
+    if name == ALL:
+        _all(words, budget, out, again)
+        return
+    one = study(name)
+    settings = _with_flags(name, one, budget, words)
+    folders = Folders.of(budget, out)
+    if words and out is None and not _all_own(one, settings, budget):
+        folders = Folders.of(budget, OTHER)
+    command = " ".join(["diglm reproduce", name, "--budget", budget, *words])
+    one.run(settings, folders, command=command, again=again)
+
+
+def _all(words: Sequence[str], budget: str, out: Path | None, again: bool) -> None:
+    """Every study; fails in the end if one did."""
+    if words:
+        raise CommandError(
+            f"{ALL} takes no settings of single studies: {' '.join(words)}.",
+            "give them to the study alone, as in diglm reproduce mnist --weights 1.",
+        )
+    told = run_all(budget, out, again=again)
+    rows = [(one.name, one.outcome, f"{one.seconds:.0f}", ", ".join(one.embedded)) for one in told]
+    header = ("study", "", "seconds", "embedded instead of")
+    Talk().table(f"{sum(one.seconds for one in told):.0f} seconds", rows, header)
+    folders = Folders.of(budget, out)
+    page = folders.page
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(page_of(budget, folders))
+    print(page)
+    failed = [one.name for one in told if one.outcome == FAILED]
+    if failed:
+        raise CommandError(
+            f"{', '.join(failed)} failed; what they said is above.",
+            "the same command again runs those alone.",
+        )
+
+
+def _with_flags(name: str, one: Study, budget: str, words: Sequence[str]) -> object:
+    settings = one.settings(budget)
     try:
-        runpy.run_module(f"diglm.experiments.{name}", run_name="__main__")
-    finally:
-        sys.argv = before
+        return changed(settings, words)
+    except ValueError as error:
+        raise CommandError(f"{name}: {error}.", f"its settings: {as_words(settings)}") from error
+
+
+def _all_own(one: Study, settings: object, budget: str) -> bool:
+    """Whether all runs are the study's own, so that their results may stand beside the others."""
+    own = {run.name: plain(run.config) for run in one.runs(one.settings(budget))}
+    return all(own.get(run.name) == plain(run.config) for run in one.runs(settings))
 
 
 def list_data(folder: Path | None, *, as_json: bool) -> None:
@@ -64,7 +115,7 @@ def list_data(folder: Path | None, *, as_json: bool) -> None:
     rows = [
         {
             "name": name,
-            "here": any(_is_here(files, folder) for files in collections),
+            "here": is_here(name, folder),
             "files": [source.name for source in collections[0]],
             "about": collections[0][0].about,
         }
@@ -85,7 +136,7 @@ def fetch_data(name: str, folder: Path | None) -> None:
             f"there is no data set {name!r}.",
             close_to(name, list(known)) or f"data sets are {', '.join(known)}.",
         )
-    here = [files for files in known[name] if _is_here(files, folder)]
+    here = [files for files in known[name] if all_here(files, folder)]
     public = [files for files in known[name] if all(source.url for source in files)]
     for source in [*here, *public, *known[name]][0]:
         try:
@@ -94,14 +145,3 @@ def fetch_data(name: str, folder: Path | None) -> None:
             raise CommandError(
                 str(error).rstrip("."), "put the file into the folder that DIGLM_DATA names."
             ) from error
-
-
-def data_sets() -> dict[str, tuple[tuple[Source, ...], ...]]:
-    """The files of each data set, in the collections that hold it."""
-    tables = {"uci": UCI_REGRESSION, "flights": FLIGHTS_2008, "adbench": ADBENCH}
-    found = {name: ((source,),) for name, source in tables.items()}
-    return found | {name: files_of(name) for name in IMAGE_SETS}
-
-
-def _is_here(files: Sequence[Source], folder: Path | None) -> bool:
-    return all(locate(source, folder) is not None for source in files)

@@ -1,0 +1,114 @@
+"""The page of results: gaps in the right direction, marks on what no command makes again."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from diglm.__about__ import __version__
+from diglm.experiments.frame import Folders, Run, whole
+from diglm.experiments.frame.page import DOWN, UP, Column, Found, Results, image_table
+from diglm.experiments.frame.paper import TABLE_1
+from diglm.experiments.frame.short import SHORT
+from diglm.experiments.frame.text import page_of
+from diglm.experiments.registry import STUDIES, study
+from diglm.registry import Registry
+
+FIGURES = [f"Figure {n}" for n in range(1, 7)]
+TABLES = ["Table 1", "Table 2", "Table 3", "Table S1", "Table S2"]
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return Folders(
+        tmp_path / "results", tmp_path / "figures", tmp_path / "kept", tmp_path / "page.md"
+    )
+
+
+def stored(run, **changed):
+    """A sound result of a run."""
+    plain = json.loads(json.dumps(run.config, default=str))
+    record = {"config": plain, "seed": run.seed, "commit": "0123456789ab", "seconds": 5.0}
+    return record | {"version": __version__, "metrics": {}} | changed
+
+
+def test_a_gap_says_which_way_it_goes():
+    error, entropy = Column("error", DOWN, ".2%"), Column("entropy", UP)
+    assert error.cell(0.005, 0.02) == "**0.50%** (2.00%, better by 1.50%)"
+    assert error.cell(0.02, 0.005) == "**2.00%** (0.50%, worse by 1.50%)"
+    assert entropy.cell(2.0, 1.0) == "**2.00** (1.00, better by 1.00)"
+    assert entropy.cell(1.0, 2.0) == "**1.00** (2.00, worse by 1.00)"
+    assert entropy.cell(1.0, 1.001) == "**1.00** (1.00, equal)"
+    assert entropy.cell(None, 1.0) == "not run (1.00)" and entropy.cell(None, None) == "not run"
+
+
+@pytest.mark.parametrize(
+    ("changed", "marks"),
+    [
+        ({}, ""),
+        ({"commit": "0123456789ab+"}, "†"),
+        ({"config": {"weight": 2.0}}, "‡"),
+        ({"seed": 1}, "‡"),
+        ({"version": "0.0.1"}, "§"),
+        ({"config": {"weight": 1.0, "embedded": ["mnist"]}}, "°"),
+        ({"commit": "0+", "version": "0.0.1"}, "†§"),
+    ],
+)
+def test_what_no_command_makes_again_is_marked(changed, marks):
+    run = Run("one", {"weight": 1.0}, lambda work: None)
+    found = Found(run, stored(run, **changed))
+    assert found.marks == marks and found.origin[-1].endswith(marks)
+    assert Found(run, None).origin == ["", "", ""]
+
+
+def test_every_figure_and_table_of_the_paper_has_its_place(folders):
+    page = page_of("full", folders)
+    shown = [name for one in STUDIES for name in study(one).shows]
+    for name in FIGURES + TABLES:
+        assert name in page and shown.count(name) == 1
+    assert "not drawn" in page and "not run (81.80)" in page and "**0." not in page
+    assert all(f"diglm reproduce {name} --budget full" in page for name in STUDIES)
+
+
+def test_numbers_and_figures_that_are_there_are_shown(folders):
+    for run in study("mnist").runs(study("mnist").full):
+        strange = {"bits_per_dimension": 4.0, "nll": {"minimum": 2.0}, "entropy": {"minimum": 2.3}}
+        metrics = {"bits_per_dimension": 1.2, "error": 0.01, "nll": 0.03}
+        metrics |= {"strange": {"notmnist": strange}}
+        folders.results.mkdir(exist_ok=True)
+        path = folders.results / f"{run.name}.json"
+        path.write_text(json.dumps(stored(run, metrics=metrics, commit="0123456789ab+")))
+    folders.figures.mkdir()
+    (folders.figures / "figure_4b.png").write_bytes(b"drawn")
+    page = page_of("full", folders)
+    assert "**1.00%** (2.22%, better by 1.22%)" in page
+    assert "| 0123456789ab+ † |" in page
+    assert "](figures/figure_4b.png)\n\n*mnist_1 †*" in page
+    rows = image_table(Results("full", folders), "mnist", "notmnist", TABLE_1).splitlines()
+    assert len(rows) == 2 + len(TABLE_1)
+
+
+def test_what_the_readme_shows_is_measured_by_studies():
+    for _, name, file, *_ in SHORT:
+        assert file in {run.name for run in study(name).runs(study(name).full)}
+
+
+def test_all_studies_run_in_turn_and_a_failure_stops_none(folders, monkeypatch, tmp_path):
+    asked = []
+    few = Registry("study", {name: STUDIES[name] for name in ("model", "toy_regression", "digits")})
+    monkeypatch.setattr(whole, "STUDIES", few)
+    monkeypatch.setattr(whole, "_run", lambda words: asked.append(words) or "model" in words)
+    standing = replace(study("digits"), runs=lambda settings: [])  # nothing is left to do
+    monkeypatch.setattr(whole, "study", lambda name: standing if name == "digits" else study(name))
+    told = whole.run_all("small", tmp_path, again=False)
+    assert [one.outcome for one in told] == [whole.FAILED, whole.RAN, whole.STOOD]
+    assert [words[4] for words in asked] == ["model", "toy_regression"]
+    assert asked[0][2:] == [
+        "diglm",
+        "reproduce",
+        "model",
+        "--budget",
+        "small",
+        "--out",
+        str(tmp_path),
+    ]
