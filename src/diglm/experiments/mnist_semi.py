@@ -4,16 +4,21 @@
 
 One model a row of the table, trained for the given minutes on every core, in `runs/`, from where an
 interrupted run goes on. Writes results/semi_mnist_ROW.json.
+
+The head reads a network of whole images, and of images without a label it learns from what it is
+sure of when they are distorted; the flow beside it is small.
 """
 
 from diglm.experiments.unlabelled_images import OTHERS, FewLabels, command_line
+from diglm.objectives import PseudoLabels
 from diglm.recipes import Glow
 
 STUDY = FewLabels(
     name="mnist",
     minutes=120.0,
-    flow=Glow(augment=2),
-    unlabelled={"vat_weight": 1.0, "vat_radius": 1.0},
+    flow=Glow(reader=32, head="reader", augment=2),
+    settings={"n_blocks": [3, 3], "width": [24, 48]},
+    unlabelled={"terms": [PseudoLabels(2.0)]},
 )
 ROWS = ("with unlabelled images", "labels alone", "all labels", *OTHERS)
 
