@@ -53,8 +53,7 @@ class Hybrid(eqx.Module):
     $g = a \circ f^{-1}$: it begins by undoing what labels did to f, and what is left of the way
     from x to u is a bijection $a$ of the density's own,
     $$\log p(x) = \log p_u(a(x)) + \log|\det a^\prime(x)|.$$
-    All stays exact, one pass, and invertible from end to end. Layers that follow z instead have to
-    model what labels made of x, and rows drawn through them lie where labels never looked.
+    All stays exact, one pass, and invertible from end to end.
 
     **A committee.** What one network makes of few rows hangs on where it set out and on which rows
     it saw. Several, each with features of its own, answer with the average of their distributions,
@@ -70,6 +69,7 @@ class Hybrid(eqx.Module):
         guided: how many features, the first ones, labels may shape; None for all. The head reads
             the others as it finds them: what leads to them is trained for the density alone.
         density: a hybrid without a head, whose flow is a; None for the paper's model.
+        reads_guided: whether the head reads the guided features and no others.
         others: the other members of a committee, stacked into one hybrid; see `committee`.
         log_shares: of the members in the answer, this one's first; None without others.
     """
@@ -82,6 +82,7 @@ class Hybrid(eqx.Module):
     density: "Hybrid | None"
     others: "Hybrid | None"
     log_shares: Buffer | None
+    reads_guided: bool = eqx.field(static=True, default=False)
 
     def __init__(
         self,
@@ -93,6 +94,7 @@ class Hybrid(eqx.Module):
         density: "Hybrid | None" = None,
         others: "Hybrid | None" = None,
         log_shares: Buffer | None = None,
+        reads_guided: bool = False,
     ):
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout is a rate, 0 <= dropout < 1; got {dropout}.")
@@ -107,6 +109,7 @@ class Hybrid(eqx.Module):
         self.completion = completion if completion is not None and completion.needed else None
         self.dropout, self.guided, self.density = float(dropout), guided, density
         self.others, self.log_shares = others, log_shares
+        self.reads_guided = bool(reads_guided)
 
     @classmethod
     def committee(
@@ -148,11 +151,7 @@ class Hybrid(eqx.Module):
         return eqx.tree_at(lambda model: model.density, self, source)
 
     def __call__(self, x: Array) -> Outputs:
-        """Features, log p(x) and p(y|x) of one example; what it leaves open is put at its centre.
-
-        With cells or missing entries the density is the one at the centre: for the log mass see
-        `log_mass`.
-        """
+        """Features, log p(x), p(y|x) of one example, open parts at centres: see `log_mass`."""
         point = x if self.completion is None else self.completion.centre(x)
         z, log_px = self.flow.forward_and_log_prob(point)
         u = z
@@ -166,7 +165,8 @@ class Hybrid(eqx.Module):
         self, points: Float[Array, "rows ..."], zs: Float[Array, "rows ..."]
     ) -> AbstractResponse:
         """p(y|x) of filled rows with features `zs`, stacked as `jax.vmap` does."""
-        response = jax.vmap(self.head)(zs.reshape(len(zs), -1))
+        features = self._read(zs) if self.reads_guided else zs.reshape(len(zs), -1)
+        response = jax.vmap(self.head)(features)
         if self.others is None:
             return response
 
@@ -199,8 +199,17 @@ class Hybrid(eqx.Module):
 
         Gradients are those that labels have, or without `guided` those of all features.
         """
+        if self.n_read is not None:  # the rest of the flow is not asked
+            zs = self.flow.bijection.first_entered(places, self.n_read)
+            rest = int(np.prod(self.flow.bijection.out_shape)) - self.n_read
+            return jax.vmap(self.head)(jnp.pad(zs, [(0, 0), (0, rest)]))
         zs = self.flow.bijection.rows_entered(places)
         return jax.vmap(self.head)(self._read(zs) if guided else zs.reshape(len(zs), -1))
+
+    @property
+    def n_read(self) -> int | None:
+        """How many features, the first ones, the head reads; None for all."""
+        return self.guided if self.reads_guided else None
 
     def _read(self, zs: Float[Array, "..."]) -> Float[Array, "rows dim"]:
         """Features as the head sees them: of those that labels may not shape, values alone."""
@@ -208,7 +217,8 @@ class Hybrid(eqx.Module):
         if self.guided is None:
             return features
         shaped, found = jnp.split(features, [self.guided], axis=1)
-        return jnp.concatenate([shaped, jax.lax.stop_gradient(found)], axis=1)
+        found = jnp.zeros_like(found) if self.reads_guided else jax.lax.stop_gradient(found)
+        return jnp.concatenate([shaped, found], axis=1)
 
     def log_joint(self, x: Array, y: Array) -> Scalar:
         """log p(y, x) of one labelled example."""
@@ -269,13 +279,11 @@ class Hybrid(eqx.Module):
         key_fill, key_flow, key_drop = (None,) * 3 if key is None else jax.random.split(key, 3)
         log_q = 0.0
         if self.completion is not None:
-            real = jnp.result_type(float)
+            real, shape = jnp.result_type(float), xs.shape[1:]
             uniform = jnp.full(xs.shape, 0.5, real)
             if key_fill is not None:
                 uniform = draw_rows(
-                    lambda n: jax.random.uniform(
-                        key_fill, (n, *xs.shape[1:]), real, 1e-6, 1 - 1e-6
-                    ),
+                    lambda n: jax.random.uniform(key_fill, (n, *shape), real, 1e-6, 1 - 1e-6),
                     len(xs),
                 )
             xs, log_q = jax.vmap(self.completion.draw)(xs, uniform)

@@ -11,9 +11,11 @@ from diglm.completion import PixelCells
 from diglm.heads import make_head
 from diglm.objectives import (
     Consistency,
+    Distortion,
     Entropy,
     JointObjective,
     Pass,
+    PseudoLabels,
     VirtualAdversarial,
     rising,
     virtual_adversarial_divergence,
@@ -21,7 +23,12 @@ from diglm.objectives import (
 from diglm.types import Batch, pad, partition
 
 KEY = jax.random.key(3)
-TERMS = [VirtualAdversarial(1.0, 0.5), Entropy(), Consistency(1.0, 0.0)]
+TERMS = [
+    VirtualAdversarial(1.0, 0.5),
+    Entropy(),
+    Consistency(1.0, 0.0),
+    PseudoLabels(sure=0.4, noise=0.0),
+]
 
 
 def rows_of(n=24, dim=3, seed=0):
@@ -57,7 +64,7 @@ def test_rows_of_weight_zero_change_nothing(term):
     padded = pad(rows, 64)
     found, with_padding = (value(term, model, on_device(r)) for r in (rows, padded))
     # Noise is drawn for all rows at once, so that the step's start differs, not what it is about.
-    exact = isinstance(term, Entropy | Consistency)
+    exact = isinstance(term, Entropy | Consistency | PseudoLabels)
     assert np.isclose(found, with_padding, rtol=1e-6 if exact else 0.05)
     spoilt = padded._replace(x=np.where(padded.weight[:, None] > 0, padded.x, 1e3))
     assert np.isclose(with_padding, value(term, model, on_device(spoilt)), rtol=1e-9)
@@ -214,3 +221,89 @@ def test_a_teacher_has_no_gradient_and_a_ramp_rises():
         for done in (0.0, 0.4, 1.0)
     ]
     assert losses[0] < losses[1] == losses[2]
+
+
+def image_model(reads_guided=True, seed=0):
+    """A small Glow with a reader whose numbers are not those it starts from, and byte images."""
+    rng = np.random.default_rng(seed)
+    bijection = flows.glow((8, 8, 1), n_blocks=1, width=8, reader=4, key=jax.random.key(seed))
+    head = make_head("categorical", 64, n_classes=3)
+    guided = flows.n_read((8, 8, 1))
+    model = Hybrid(Flow(bijection), head, PixelCells(), guided=guided, reads_guided=reads_guided)
+    trainable, fixed = partition(model)
+    moved = jax.tree.map(lambda a: a + 0.1 * rng.normal(size=a.shape), trainable)
+    xs = jnp.asarray(rng.integers(0, 256, (12, 8, 8, 1)).astype(np.uint8))
+    return eqx.combine(moved, fixed), xs
+
+
+def test_a_head_that_reads_the_reader_alone_asks_nothing_else_of_the_flow():
+    model, xs = image_model()
+    outputs = eqx.filter_jit(Hybrid.forward_rows)(model, xs)
+    n = model.guided
+    read = np.asarray(outputs.z).copy()
+    read[:, n:] = 0.0
+    weight, bias = np.asarray(model.head.weight), np.asarray(model.head.bias)
+    assert np.allclose(outputs.response.logits, read @ weight.T + bias)
+    places = model.entered(xs)
+    first = eqx.filter_jit(lambda m, p: m.flow.bijection.first_entered(p, n))(model, places)
+    assert np.allclose(first, outputs.z[:, :n])
+    again = eqx.filter_jit(Hybrid.respond_entered)(model, places).logits
+    assert np.allclose(again, outputs.response.logits)
+    # Of the flow behind the reader, no number has a gradient.
+    slope = eqx.filter_jit(
+        eqx.filter_grad(lambda m: jnp.sum(m.respond_entered(places).logits[:, 0]))
+    )(model)
+    body = slope.flow.bijection.bijection.layers[-1]
+    sizes = [
+        sum(float(jnp.sum(jnp.abs(leaf))) for leaf in jax.tree.leaves(partition(level)[0]))
+        for level in body.levels
+    ]
+    assert sizes[0] > 0 and sizes[1:] == [0.0] * len(sizes[1:])
+
+
+def test_a_distortion_moves_every_image_in_its_own_way_and_can_leave_it_as_it_is():
+    _, xs = image_model()
+    still = Distortion(turn=0.0, scale=0.0, shear=0.0, shift=0.0, hide=0.0)
+    assert np.allclose(jax.jit(still)(xs, key=KEY), xs)
+    same = jnp.repeat(xs[:1], 6, axis=0)
+    moved = np.asarray(jax.jit(Distortion(hide=0.0))(same, key=KEY))
+    assert moved.min() >= float(xs.min()) and moved.max() <= float(xs.max())
+    assert all(np.abs(moved[i] - moved[j]).max() > 1 for i in range(6) for j in range(i))
+    # A ramp stays one when it is moved by a whole pixel, but for the edge.
+    ramp = jnp.tile(jnp.arange(16.0)[None, None, :, None], (50, 16, 1, 1))
+    only = Distortion(turn=0.0, scale=0.0, shear=0.0, shift=0.1, hide=0.0)
+    steps = np.asarray(jax.jit(only)(ramp, key=KEY))[:, 8, 4:12, 0] - np.arange(4.0, 12.0)
+    assert np.allclose(steps, steps[:, :1], atol=1e-4) and np.abs(steps).max() <= 1.6 + 1e-4
+    hidden = Distortion(turn=0.0, scale=0.0, shear=0.0, shift=0.0, hide=0.5)
+    white = jnp.full((200, 16, 16, 1), 7.0).at[:, 0, 0].set(0.0)
+    share = np.mean(np.asarray(jax.jit(hidden)(white, key=KEY)) == 0.0, axis=(1, 2, 3))
+    assert share.max() <= 0.25 + 0.1 and share.max() > 0.1
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_pseudo_labels_are_labels_where_there_are_some_and_else_what_is_sure(images):
+    if images:
+        (model, xs), n = image_model(), 12
+        rows = Batch(xs, jnp.arange(n) % 3, jnp.arange(n) < 4, jnp.ones(n))
+    else:
+        model, rows = model_of(), on_device(rows_of())
+    outputs, _ = model.forward_batch(rows.x)
+    least = float(jnp.median(jnp.max(outputs.response.mean, axis=1)))
+    still = Distortion(turn=0.0, scale=0.0, shear=0.0, shift=0.0, hide=0.0)
+    term = PseudoLabels(sure=least, distortion=still, noise=0.0)
+    found = float(eqx.filter_jit(term)(Pass(model, outputs, rows, model), key=KEY))
+    log_p = np.asarray(outputs.response.log_probs)
+    known, top = np.asarray(rows.labelled), log_p.max(axis=1)
+    of_labels = -np.mean(log_p[known, np.asarray(rows.y)[known]])
+    sure = np.exp(top[~known]) >= least
+    assert 0 < sure.sum() < len(sure)  # some of either kind
+    assert np.isclose(found, 0.5 * of_labels + 0.5 * np.mean(np.where(sure, -top[~known], 0.0)))
+
+
+def test_pseudo_labels_are_of_classes():
+    rows = on_device(rows_of())
+    bijection = flows.coupling(3, n_blocks=1, width=8, depth=1, key=KEY)
+    model = Hybrid(Flow(bijection), make_head("gaussian", 3))
+    outputs, _ = model.forward_batch(rows.x)
+    with pytest.raises(ValueError, match="head must be one of classes"):
+        PseudoLabels().rows(Pass(model, outputs, rows, model), key=KEY)

@@ -66,6 +66,10 @@ class AbstractBijection(eqx.Module):
         """Features from what `entered` gives."""
         return self.forward_rows(places)[0]
 
+    def first_entered(self, places: Float[Array, "rows ..."], n: int) -> Float[Array, "rows first"]:
+        """The first `n` features from what `entered` gives, without more than they need."""
+        return self.rows_entered(places)[:, :n]
+
     def forward_batch(
         self, xs: Float[Array, "rows ..."], *, key: Key | None = None, start: bool = False
     ) -> tuple[Float[Array, "rows ..."], Float[Array, " rows"], "AbstractBijection"]:
@@ -107,6 +111,9 @@ class AbstractImageBijection(AbstractBijection):
         self, xs: Float[Array, "..."], *, key: Key | None = None, start: bool = False
     ) -> tuple[Float[Array, "..."], Float[Array, " rows"], "AbstractImageBijection"]:
         return *self.forward_and_log_det(xs, key=key), self
+
+    def first_entered(self, places: Float[Array, "..."], n: int) -> Float[Array, " first *rows"]:
+        return self.forward_and_log_det(places)[0][:n]
 
 
 def sum_over(values: Float[Array, "..."], shape: tuple[int, ...]) -> Float[Array, "*rows"]:

@@ -72,6 +72,12 @@ class Chain(AbstractBijection):
             places = _frozen(layer, places)
         return places
 
+    def first_entered(self, places: Float[Array, "..."], n: int) -> Float[Array, "..."]:
+        *before, last = self.layers[self._n_units :]
+        for layer in before:
+            places = _frozen(layer, places)
+        return last.first_entered(places, n)
+
     @property
     def _n_units(self) -> int:
         """How many layers, the first ones, change units alone."""

@@ -82,6 +82,22 @@ class MultiScale(AbstractImageBijection):
         assert x is not None  # there is at least one level
         return x, total
 
+    def first_entered(
+        self, places: Float[Array, "channels height width *rows"], n: int
+    ) -> Float[Array, " first *rows"]:
+        x, rows, done, found = places, places.shape[3:], [], 0
+        for level, after in zip(self.levels, [*self.levels[1:], None], strict=True):
+            x, _ = level.forward_and_log_det(x)
+            if after is None:
+                own = x
+            else:
+                x, own = jnp.split(x, [after.in_shape[0]])
+            done.append(own.reshape(-1, *rows))
+            found += len(done[-1])
+            if found >= n:
+                break
+        return jnp.concatenate(done)[:n]
+
     def _forward(self, x: Array, key: Key | None, through) -> tuple[Array, Array, tuple]:
         """Features, log-determinants, and the levels as `through(level, x, key)` leaves them."""
         rows = x.shape[3:]

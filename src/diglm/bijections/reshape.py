@@ -173,6 +173,11 @@ class Images(AbstractBijection):
     ) -> Float[Array, "rows dim"]:
         return self.bijection.rows_entered(places.transpose(3, 1, 2, 0)).T
 
+    def first_entered(
+        self, places: Float[Array, "rows height width channels"], n: int
+    ) -> Float[Array, "rows first"]:
+        return self.bijection.first_entered(places.transpose(3, 1, 2, 0), n).T
+
     def inverse_rows(
         self, zs: Float[Array, "rows dim"]
     ) -> tuple[Float[Array, "rows height width channels"], Float[Array, " rows"]]:

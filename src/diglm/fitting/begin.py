@@ -52,7 +52,7 @@ def with_head(
         known = part[every.weight[part] > 0]
         z = np.zeros((0, encoder.dim))
         if len(known):
-            z = viewer.features(encoded.take(known))
+            z = viewer.read(encoded.take(known))
         parts.append(every.take(known)._replace(z=z))
     expected = model.head.explained(parts[0], every)
     if expected is not None:

@@ -89,7 +89,7 @@ class Prepared:
         some = features_of(z, batch, self.encoded, self.groups, self.codes).take(part)
         if len(part) == 0:
             return some._replace(z=np.zeros((0, self.encoder.dim)))
-        return some._replace(z=viewer.features(self.encoded.take(part)))
+        return some._replace(z=viewer.read(self.encoded.take(part)))
 
 
 def prepare(source: AbstractSource, request: Request) -> Prepared:

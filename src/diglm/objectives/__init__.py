@@ -2,8 +2,10 @@
 
 from diglm.objectives.asked import AskedTerms
 from diglm.objectives.consistency import Consistency
+from diglm.objectives.distortion import Distortion
 from diglm.objectives.entropy import Entropy
 from diglm.objectives.joint import JointObjective, Terms
+from diglm.objectives.pseudo_labels import PseudoLabels
 from diglm.objectives.registry import TERMS, terms_of
 from diglm.objectives.term import (
     AbstractTerm,
@@ -22,9 +24,11 @@ __all__ = [
     "AbstractTerm",
     "AskedTerms",
     "Consistency",
+    "Distortion",
     "Entropy",
     "JointObjective",
     "Pass",
+    "PseudoLabels",
     "Terms",
     "VirtualAdversarial",
     "all_weights",

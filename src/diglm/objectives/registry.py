@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from diglm.objectives.consistency import Consistency
 from diglm.objectives.entropy import Entropy
+from diglm.objectives.pseudo_labels import PseudoLabels
 from diglm.objectives.term import AbstractTerm
 from diglm.objectives.vat import VirtualAdversarial
 from diglm.parameters import Real
@@ -12,7 +13,13 @@ from diglm.registry import Registry
 WEIGHT = Real(0.0)
 
 TERMS: Registry[Callable[..., AbstractTerm]] = Registry(
-    "term", {"consistency": Consistency, "entropy": Entropy, "vat": VirtualAdversarial}
+    "term",
+    {
+        "consistency": Consistency,
+        "entropy": Entropy,
+        "pseudo": PseudoLabels,
+        "vat": VirtualAdversarial,
+    },
 )
 
 

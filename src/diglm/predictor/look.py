@@ -101,6 +101,11 @@ class Viewer:
         """Features at the centres of cells, what is missing at its expectation; flat."""
         return self.features_of_values(at_centres(self.encoder, encoded.values))
 
+    def read(self, encoded: Encoded) -> np.ndarray:
+        """Features as the head reads them: zero, where it does not."""
+        z, n = self.features(encoded), self.model.n_read
+        return z if n is None else np.where(np.arange(z.shape[1]) < n, z, 0.0).astype(z.dtype)
+
     def features_of_values(self, values: np.ndarray) -> np.ndarray:
         """Features of rows in which what no training row prepared for is filled in."""
         return _flat(self._evaluate(values, evaluate.respond).z)

@@ -194,7 +194,11 @@ def _build(name: str, values: dict[str, Any]) -> Any:
         raise ValueError(f"it uses {name!r}, which is not a class of this diglm")
     cls: Any = _classes()[name]
     named = hasattr(cls, "_fields")
-    expected = set(cls._fields if named else (field.name for field in dataclasses.fields(cls)))
+    fields = [] if named else dataclasses.fields(cls)
+    expected = set(cls._fields if named else (field.name for field in fields))
+    missing = dataclasses.MISSING  # files written before there was a field have its default
+    added = {field.name: field.default for field in fields if field.default is not missing}
+    values = {name: added[name] for name in added if name not in values} | values
     if set(values) != expected:
         raise ValueError(f"{name} should have fields {sorted(expected)}; found {sorted(values)}")
     if named:

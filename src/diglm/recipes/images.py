@@ -43,7 +43,7 @@ LEVELS_TO_FACTOR = 3  # channels grow fourfold a level, and a third one would co
 STARTING_WEIGHTS = {"grey": 1.0, "colour": 10.0}
 MARGINS = {"grey": 1e-6, "colour": 0.05}  # of the logit; drawings are black and white to the end
 READERS = {"grey": 0, "colour": 48}  # widths
-HEAD_RATE = 0.1  # of the flow's, where there is a reader
+HEAD_RATE = 0.1  # of the flow's, where it reads what the density makes of images beside a reader
 STEPS = 12_000  # of training, where the number of epochs is not given
 Shape = tuple[int, int, int]
 
@@ -64,6 +64,11 @@ class AbstractImageRecipe(AbstractRecipe):
         """Width of the network that reads whole images for the head; 0 for none."""
         return 0
 
+    @property
+    def reads_alone(self) -> bool:
+        """Whether the head reads what that network writes, and nothing else."""
+        return False
+
     def sizes(self, asked: AskedSizes, n_rows: int, *, drops_features: bool) -> Sizes:
         batch_size = AUTOMATIC["batch_size"]
         if not isinstance(asked.batch_size, str):
@@ -80,7 +85,9 @@ class AbstractImageRecipe(AbstractRecipe):
         dim = material.encoder.dim
         flow = Flow(self.layers(material, sizes), Normal(dim, material.variance))
         guided = flows.n_read(shape) if self.reads(shape) else None
-        model = Hybrid(flow, material.head, PixelCells(), sizes.dropout, guided)
+        alone = self.reads_alone and guided is not None
+        completion, head = PixelCells(), material.head
+        model = Hybrid(flow, head, completion, sizes.dropout, guided, reads_guided=alone)
         rng = np.random.default_rng(material.seed)
         n_rows = len(material.train.weight)
         picked = rng.choice(n_rows, min(ROWS_FOR_START, n_rows), replace=False)
@@ -101,7 +108,7 @@ class AbstractImageRecipe(AbstractRecipe):
             n_epochs=sizes.n_epochs,
             batch_size=sizes.batch_size,
             learning_rate=sizes.learning_rate,
-            head_rate=HEAD_RATE if reads else 1.0,
+            head_rate=HEAD_RATE if reads and not self.reads_alone else 1.0,
             patience=sizes.patience,
             averaging=0.998,
             final_rate=0.02,
@@ -122,6 +129,9 @@ class Glow(AbstractImageRecipe):
         reader: width of the network that reads whole images for the head, while the rest of the
             flow learns their density; None for none, so that labels shape the whole flow; "auto"
             is 48 for images in colour. See `diglm.flows.reading`.
+        head: what the head reads: "all" features, or those of the "reader" alone, if there is one.
+            Then terms that ask for more answers, such as those of unlabelled images, cost no more
+            passes through the rest of the flow.
         augment: pixels by which training images are moved at most, at random; "auto" chooses.
         base: the density of features: "normal", "mixture" (after training, a normal for each
             class and, up to 4,096 features, one covariance), or "auto", the one of the two that
@@ -131,9 +141,11 @@ class Glow(AbstractImageRecipe):
     reader: int | str | None = "auto"
     augment: int | str = "auto"
     base: str = "auto"
+    head: str = "all"
 
     constraints: ClassVar[Constraints] = {
         "reader": [AUTO, OneOf(None), Whole(1)],
+        "head": [OneOf("all", "reader")],
         "augment": [AUTO, Whole(0)],
         "base": [BASES],
     }
@@ -142,6 +154,10 @@ class Glow(AbstractImageRecipe):
         if isinstance(self.reader, str):
             return READERS[_kind(shape)]
         return 0 if self.reader is None else self.reader
+
+    @property
+    def reads_alone(self) -> bool:
+        return self.head == "reader"
 
     def layers(self, material: Material, sizes: Sizes) -> AbstractBijection:
         shape = image_shape(material.encoder)

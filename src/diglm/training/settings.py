@@ -97,8 +97,17 @@ class Schedule(NamedTuple):
         return cls(*(placed(np.asarray(number, float)) for number in numbers))
 
     def with_total(self, total_steps: float) -> "Schedule":
-        """The same with another number of steps, after which the rate is the final one."""
-        return self._replace(total_steps=placed(np.asarray(total_steps, float)))
+        """The same in another number of steps, with the same shares of warm-up and emphasis."""
+        share = total_steps / float(self.total_steps)
+        warmup, emphasis = (
+            placed(np.asarray(max(1.0, share * float(steps)), float))
+            for steps in (self.warmup_steps, self.emphasis_steps)
+        )
+        return self._replace(
+            total_steps=placed(np.asarray(total_steps, float)),
+            warmup_steps=warmup,
+            emphasis_steps=emphasis,
+        )
 
     def rate_at(self, step: Scalar) -> Scalar:
         """Linear warm-up, then a cosine down to the final rate."""
