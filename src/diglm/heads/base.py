@@ -160,7 +160,13 @@ class Settled(NamedTuple):
 
 
 class AbstractHead(eqx.Module):
-    """A distribution of the target at features `z`: point, conjugate and variational alike."""
+    """A distribution of the target at features `z`: point, conjugate and variational alike.
+
+    Attributes:
+        learns_all: whether `settle` learns from rows held out as from those of training.
+    """
+
+    learns_all: ClassVar[bool] = False
 
     @abstractmethod
     def linear_predictor(self, z: Float[Array, " dim"]) -> Float[Array, " predictors"]:
@@ -278,6 +284,8 @@ ROWS_FOR_START = 20_000
 
 class AbstractBayesianHead(AbstractHead):
     """A head whose weights have a distribution, found again for any features by `refit`."""
+
+    learns_all: ClassVar[bool] = True
 
     @abstractmethod
     def refit(self, zs: np.ndarray, ys: np.ndarray, weights: np.ndarray) -> "AbstractBayesianHead":

@@ -128,8 +128,9 @@ class NumberTarget(AbstractTarget):
     def with_marginal(self, y: Column, weights: Float[np.ndarray, " rows"]) -> "NumberTarget":
         y = _numbers(y, self.n_targets > 1)
         known = _labelled(y, self.unlabelled) & (weights > 0)
-        mean = np.average(y[known], weights=weights[known], axis=0)
-        spread = np.sqrt(np.average((y[known] - mean) ** 2, weights=weights[known], axis=0))
+        weights = weights[known]
+        mean = np.average(y[known], weights=weights, axis=0)
+        spread = np.sqrt(np.average((y[known] - mean) ** 2, weights=weights, axis=0))
         if self.n_targets == 1:
             return replace(self, mean=float(mean), std=float(spread))
         return replace(self, mean=mean, std=spread)
@@ -174,6 +175,10 @@ class NumberTarget(AbstractTarget):
         share = u if y.ndim == 1 else u[:, None]
         return (below + share * (up_to - below)).reshape(len(y), self.n_targets)
 
+    def agreement(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, "rows k"]:
+        agreement = self.distribution(response).agreement(_numbers(y, self.n_targets > 1))
+        return agreement.reshape(len(y), self.n_targets)
+
     def losses(
         self, response: AbstractResponse, y: Column
     ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
@@ -199,11 +204,8 @@ class NumberTarget(AbstractTarget):
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
     ) -> float:
         errors = np.square(self.distribution(response).mean - _numbers(y, self.n_targets > 1))
-        return float(
-            np.sqrt(
-                np.average(errors.reshape(len(y), self.n_targets).mean(axis=1), weights=weights)
-            )
-        )
+        each = errors.reshape(len(y), self.n_targets).mean(axis=1)
+        return float(np.sqrt(np.average(each, weights=weights)))
 
     def in_user_terms(self, drawn: np.ndarray) -> Column:
         return self.location + self.scale * np.asarray(drawn, float)
