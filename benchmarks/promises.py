@@ -83,13 +83,13 @@ def target_of(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     )
 
 
-def upper(n_seen: int, rate: float, n_splits: int, n_new: int) -> float:
+def upper(n_seen: int, rate: float, n_splits: int, error: float) -> float:
     """What the mean share refused exceeds once in 1,000 times, if the promise holds."""
     rank = np.floor(rate * (n_seen + 1) + 1e-9)
-    if rank < 1:
-        return float(stats.binom.ppf(SURE, n_splits * n_new, rate) / (n_splits * n_new))
-    law = stats.betabinom(n_new, rank, n_seen + 1 - rank)
-    return float(law.mean() / n_new + stats.norm.ppf(SURE) * law.std() / n_new / n_splits**0.5)
+    if rank < 1:  # nothing is promised; said is whether it held all the same
+        return rate + float(stats.norm.ppf(SURE)) * error
+    law = stats.betabinom(NEW, rank, n_seen + 1 - rank)
+    return float((law.mean() + stats.norm.ppf(SURE) * law.std() / n_splits**0.5) / NEW)
 
 
 def refusals(kind: str, n: int, n_splits: int) -> dict[str, float]:
@@ -107,8 +107,8 @@ def refusals(kind: str, n: int, n_splits: int) -> dict[str, float]:
         seen = len(model.predictor_.refusal.threshold.ranks)
     found: dict[str, float] = {"rows that set the threshold": seen}
     for rate, each in shares.items():
-        mean, limit = float(np.mean(each)), upper(seen, float(rate), n_splits, NEW)
-        error = float(np.std(each) / n_splits**0.5)
+        mean, error = float(np.mean(each)), float(np.std(each) / n_splits**0.5)
+        limit = upper(seen, float(rate), n_splits, error)
         found |= {f"at {rate}": mean, f"at {rate}, standard error": error}
         found |= {f"at {rate}, upper band": limit, f"at {rate}, holds": mean <= limit}
     return found

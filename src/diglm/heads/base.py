@@ -160,13 +160,9 @@ class Settled(NamedTuple):
 
 
 class AbstractHead(eqx.Module):
-    """A distribution of the target at features `z`: point, conjugate and variational alike.
+    """A distribution of the target at features `z`: point, conjugate and variational alike."""
 
-    Attributes:
-        learns_all: whether `settle` learns from rows held out as from those of training.
-    """
-
-    learns_all: ClassVar[bool] = False
+    learns_all: ClassVar[bool] = False  # whether `settle` learns from rows held out, too
 
     @abstractmethod
     def linear_predictor(self, z: Float[Array, " dim"]) -> Float[Array, " predictors"]:
@@ -183,8 +179,7 @@ class AbstractHead(eqx.Module):
     def in_training(self, z: Float[Array, " dim"]) -> AbstractResponse:
         """What training scores: the response, unless weights are random.
 
-        A head with a distribution of weights gives a response whose `log_prob` is the average of
-        log p(y|z, b) over them: with `penalty`, the evidence lower bound.
+        Then its `log_prob` is their average of log p(y|z, b), with `penalty` the evidence bound.
         """
         return self(z)
 

@@ -79,7 +79,7 @@ class PredictiveDistribution:
         return np.minimum(2 * np.minimum(low, high), 1.0)
 
     def agreeing(self, least: Float[np.ndarray, " targets"]) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of the numbers whose agreement is at least so much, which each target has its own."""
+        """Ends of the numbers whose agreement is at least so much, by target."""
         lows, highs = (
             [self.quantile(a / 2) for a in least],
             [self.quantile(1 - a / 2) for a in least],

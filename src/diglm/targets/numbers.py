@@ -128,9 +128,8 @@ class NumberTarget(AbstractTarget):
     def with_marginal(self, y: Column, weights: Float[np.ndarray, " rows"]) -> "NumberTarget":
         y = _numbers(y, self.n_targets > 1)
         known = _labelled(y, self.unlabelled) & (weights > 0)
-        weights = weights[known]
-        mean = np.average(y[known], weights=weights, axis=0)
-        spread = np.sqrt(np.average((y[known] - mean) ** 2, weights=weights, axis=0))
+        mean = np.average(y[known], weights=weights[known], axis=0)
+        spread = np.sqrt(np.average((y[known] - mean) ** 2, weights=weights[known], axis=0))
         if self.n_targets == 1:
             return replace(self, mean=float(mean), std=float(spread))
         return replace(self, mean=mean, std=spread)
@@ -176,8 +175,8 @@ class NumberTarget(AbstractTarget):
         return (below + share * (up_to - below)).reshape(len(y), self.n_targets)
 
     def agreement(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, "rows k"]:
-        agreement = self.distribution(response).agreement(_numbers(y, self.n_targets > 1))
-        return agreement.reshape(len(y), self.n_targets)
+        found = self.distribution(response).agreement(_numbers(y, self.n_targets > 1))
+        return found.reshape(len(y), self.n_targets)
 
     def losses(
         self, response: AbstractResponse, y: Column
