@@ -263,7 +263,8 @@ def images(study: str) -> str:
         )
     lines += [
         "",
-        "| λ | against | bits per dimension | NLL: paper's rule, ours | entropy: paper's rule, ours "
+        "| λ | against | bits per dimension | NLL: paper's rule, ours "
+        "| entropy: paper's rule, ours "
         "| refused: paper's rule, ours | AUROC | AUPR | FPR at 95 % |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -210,6 +210,32 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         probabilities = softmax(self._target.logits(known.response), axis=1)
         refused = self.predictor_.refusal.rejects(known)
         return np.where(refused[:, None], self.class_prior_, probabilities)
+
+    def predict_set(
+        self,
+        X: Rows,
+        level: float = 0.9,
+        *,
+        by: str | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Bool[np.ndarray, "rows classes"]:
+        """Which classes a row may be of: sets that hold the truth with probability `level`.
+
+        True for the classes, in the order of `classes_`, that are as probable as held-out rows
+        which are answered ask for, and for the most probable one. It holds among rows that are
+        answered, whatever the model; a row that is refused has no class.
+
+        Args:
+            X: rows.
+            level: how often the truth is among the classes.
+            by: "class" if that shall hold among the rows of each true class; None among all.
+            groups: the rows' groups, for a model that was fitted with groups.
+        """
+        if by not in (None, "class"):
+            raise ValueError(f"by must be 'class' or None; got {by!r}.")
+        encoded = self._encode(X)
+        known = self.predictor_.known(encoded, self._codes(groups, len(encoded)))
+        return self.predictor_.classes_within(known, level, by_class=by is not None)
 
     @method_and_parameter
     def score(

@@ -208,8 +208,13 @@ class HybridRegressor(RegressorMixin, AbstractOnlineEstimator):
     def predict_interval(
         self, X: Rows, level: float = 0.9, *, groups: ArrayLike | None = None
     ) -> Float[np.ndarray, "rows 2"]:
-        """Ends of the central interval that holds y with probability `level`, one row each."""
-        return np.stack(self.predict_dist(X, groups=groups).interval(level), axis=1)
+        """Ends of the interval that holds y with probability `level`, one row each.
+
+        Cut from p(y|x) at quantiles that held-out rows which are answered have set, so that it
+        holds among rows that are answered whatever the model: see `diglm.predictor.agreement`.
+        """
+        response = self._response(X, groups)
+        return np.stack(self.predictor_.interval(response, level), axis=1)
 
     def safe_predict(
         self, X: Rows, return_std: bool = False, *, groups: ArrayLike | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Int
 
 from diglm.data.encoder import AbstractEncoder, Encoded, Rows
 from diglm.fitting.begin import features_of, with_head, with_members
@@ -41,7 +42,8 @@ class Prepared:
         target: what is predicted, with p(y).
         encoder: fitted to the training rows.
         encoded: all rows to start from.
-        split: which of them are trained on.
+        split: which of them are trained on, and which held out to judge that.
+        ruling: those that set the threshold; what it is set on has not seen them.
         train: those, as batches; targets less what groups explain.
         expected: what groups explain of the targets of all rows; None if nothing.
         groups: those of the rows, or None.
@@ -58,6 +60,7 @@ class Prepared:
     encoder: AbstractEncoder
     encoded: Encoded
     split: Split
+    ruling: Int[np.ndarray, " rows"]
     train: Batch
     expected: np.ndarray | None
     groups: Groups | None
@@ -66,6 +69,16 @@ class Prepared:
     sizes: Sizes
     begun: Begun
     density: Begun | None
+
+    @property
+    def whole_split(self) -> Split:
+        """Which rows are trained on, and all that are not."""
+        return self.split._replace(held_out=np.union1d(self.split.held_out, self.ruling))
+
+    @property
+    def n_held_out(self) -> int:
+        """How many rows are not trained on."""
+        return len(self.whole_split.held_out)
 
     def weighing(self, generative_weight: float) -> "Prepared":
         """The same run with another weight of log p(x)."""
@@ -104,10 +117,11 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
         request.seed,
         None if target.density_only else labels.labelled,
     )
+    judging, ruling = request.shared_out(split.held_out)
     encoder = _encoder(source, rows, target, labels, split)
     encoded = encoder.encode(rows.X, owner=request.owner)
     batch = labels.batch(at_centres(encoder, encoded.values), rows.weights)
-    train, held_out = (Batch(*(column[part] for column in batch)) for part in split)
+    train, held_out = (Batch(*(c[part] for c in batch)) for part in (split.train, judging))
     groups, codes = _groups(rows, target, encoder)
     recipe = recipe_of(request.flow, encoder.layout)
     n_rows = rows.n_rows or len(train.weight)
@@ -117,8 +131,13 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
     relation = target.relation(labels)
     relation = None if relation is None else relation[split.train]
     material = Material(encoder, head, train, n_rows, variance, request.seed, relation)
-    density = _own_density(recipe, material, request, held_out, alone=target.density_only)
+    density = own_density(recipe, material, request, held_out, alone=target.density_only)
     _check_base(recipe, target, request, density)
+    reads_head = density is None or request.rules_read_head(encoder.layout)
+    if reads_head or target.density_only:
+        split = split._replace(held_out=judging)
+    else:  # the threshold is set on log p(x), whatever the head makes of these rows
+        held_out = Batch(*(column[split.held_out] for column in batch))
     request = request.settled(
         smooth=recipe.smooths and groups is None and _is_smooth(target, labels),
         own_density=density is not None,
@@ -151,21 +170,22 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
         objective = objective_of(request, target, encoder.dim, float(n_labelled))
         augment = recipe.augmentation(encoder)
         begun = Begun(model, objective, settings, held_out, augment, exact, known=train)
+        kept = request.compares or (reads_head and judging is ruling)
         single = groups is not None or exact or density is None or not source.holds_all
         if not single and not request.terms:
             begun = with_members(
                 begun, recipe, sizes, encoder, parts,
                 _of_labels(request, target, split, labels, rows), request.seed,
-                kept=split.held_out if request.reads_head(encoder.layout) else None,
+                kept=split.held_out if kept else None,
             )  # fmt: skip
     target = target.with_marginal(rows.y, rows.weights)
     return Prepared(
-        request, rows, target, encoder, encoded, split, train, expected, groups, codes,
+        request, rows, target, encoder, encoded, split, ruling, train, expected, groups, codes,
         recipe, sizes, begun, density,
     )  # fmt: skip
 
 
-def _own_density(
+def own_density(
     recipe: AbstractRecipe, material: Material, request: Request, held_out: Batch, *, alone: bool
 ) -> Begun | None:
     """The density to train beside the head's flow, or `alone`; None where the recipe has none."""

@@ -9,6 +9,7 @@ from diglm.bijections import AbstractBijection
 from diglm.objectives import AbstractTerm, AskedTerms
 from diglm.recipes.base import AbstractRecipe, AskedSizes
 from diglm.refusal import AbstractRule, AbstractScore
+from diglm.refusal.refusal import n_for_rule
 from diglm.targets import AbstractTarget
 
 Learner = Callable[..., AbstractTarget]
@@ -54,9 +55,18 @@ class Request:
     parameters: Mapping[str, object]
     compares: bool = False
 
-    def reads_head(self, layout: str) -> bool:
-        """Whether something will read the head's answers to the rows held out."""
-        return self.compares or self.rule.needs_answers or self.score.reads_head(layout)
+    def rules_read_head(self, layout: str) -> bool:
+        """Whether the threshold is set on what the head makes of rows."""
+        return self.rule.reads_answers or self.score.reads_head(layout)
+
+    def shared_out(self, held_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the rows held out, those that judge training, and those that set the threshold.
+
+        Every second of them each where half is enough for what the rule promises; else all.
+        """
+        if n_for_rule(self.score, self.rule, len(held_out)) == len(held_out):
+            return held_out, held_out
+        return held_out[0::2], held_out[1::2]
 
     terms: tuple[AbstractTerm, ...] = ()
 

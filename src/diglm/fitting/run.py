@@ -18,6 +18,7 @@ from rich.console import Console
 
 from diglm import __about__
 from diglm.compiling import drop_programs, require_own_jax
+from diglm.fitting.folds import left_out
 from diglm.fitting.prepare import Prepared, prepare
 from diglm.fitting.request import Request
 from diglm.fitting.settle import settle
@@ -47,12 +48,15 @@ def run(source: AbstractSource, request: Request) -> Fitted:
     require_own_jax()
     prepared = _prepared_in_time(source, request)
     trainer, other = trainers_of(source, prepared)
-    with _density(source, prepared, other) as with_density:
+    with (
+        _density(source, prepared, other) as with_density,
+        left_out(source, prepared, other) as rows_left_out,
+    ):
         with _checkpoints(source, prepared) as kept, _bar(prepared) as bar:
             result = trainer.train(prepared.begun, progress=bar, checkpoints=kept)
             _tell(bar, result)
-        result = with_density(result)
-    return Fitted(settle(prepared, result, source), result, prepared)
+        result, rows = with_density(result), rows_left_out()
+    return Fitted(settle(prepared, result, source, rows), result, prepared)
 
 
 def run_each(
@@ -66,12 +70,15 @@ def run_each(
     prepared = _prepared_in_time(source, replace(request, compares=True))
     runs = [prepared.weighing(weight) for weight in generative_weights]
     trainer, other = trainers_of(source, prepared)
-    with _density(source, prepared, other) as with_density:
+    with (
+        _density(source, prepared, other) as with_density,
+        left_out(source, prepared, other) as rows_left_out,
+    ):
         with _bar(prepared) as bar:
             results = trainer.train_each([one.begun for one in runs], progress=bar)
-        results = [with_density(result) for result in results]
+        results, rows = [with_density(result) for result in results], rows_left_out()
     return [
-        Fitted(settle(one, result, source), result, one)
+        Fitted(settle(one, result, source, rows), result, one)
         for one, result in zip(runs, results, strict=True)
     ]
 

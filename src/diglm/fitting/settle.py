@@ -1,9 +1,11 @@
 """After training: base and head settled, the threshold set, what was learned put together."""
 
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -11,18 +13,18 @@ from diglm.fitting.classbase import with_base_of_classes
 from diglm.fitting.prepare import Prepared, can_have_class_base
 from diglm.fitting.sources import AbstractSource, pieces
 from diglm.fitting.split import Split
-from diglm.heads import ConjugateHead, Features
+from diglm.heads import AbstractResponse, ConjugateHead, Features, pool
 from diglm.heads.bayesian.regression import Statistics
 from diglm.heads.calibration import Judged, row_likelihoods
 from diglm.hybrid import Hybrid
 from diglm.predictor import evaluate
+from diglm.predictor.agreement import Agreement
 from diglm.predictor.look import Viewer
 from diglm.predictor.memory import Memory
 from diglm.predictor.online import remembering
 from diglm.predictor.predictor import Predictor
 from diglm.predictor.seen import mark_rows
-from diglm.refusal import Known, Refusal, fit_refusal
-from diglm.refusal.refusal import n_for_rule
+from diglm.refusal import Known, LeftOut, Refusal, fit_refusal
 from diglm.training import FitResult
 
 NOBODY = np.zeros(0, int)
@@ -33,19 +35,38 @@ TOO_LITTLE = 0.02  # of a share, to be worth the time of asking
 MOST_TO_JUDGE = 5_000
 
 
-def settle(prepared: Prepared, result: FitResult, source: AbstractSource) -> Predictor:
+class Told(NamedTuple):
+    """Rows by their numbers, and the answers to them of those who have not learned from them."""
+
+    rows: np.ndarray
+    response: AbstractResponse
+
+
+def settle(
+    prepared: Prepared,
+    result: FitResult,
+    source: AbstractSource,
+    left_out: LeftOut | None = None,
+) -> Predictor:
     """The predictor that training has led to."""
     split = prepared.split
     if prepared.begun.split is not None:
-        model, sums = _settled_committee(prepared, prepared.begun.split, result.model), None
+        model, told = _settled_committee(prepared, prepared.begun.split, result.model)
+        sums = None
     else:
         model = _with_base(prepared, _worth_training(prepared, result.model))
         viewer = Viewer(prepared.encoder, model)
         trained = NOBODY if model.head.only_held_out else split.train
         train, held_out = (prepared.features(viewer, part) for part in (trained, split.held_out))
-        settled = model.head.settle(train, held_out, exact=result.stopped == "exact")
+        exact = result.stopped == "exact"
+        settled = model.head.settle(train, held_out, exact=exact)
+        head = settled.head
+        if head.learns_all:  # its answers to rows that it has learned from prove nothing
+            head = model.head.settle(train, held_out.take(NOBODY), exact=exact).head
+        told = _told(prepared, eqx.tree_at(lambda m: m.head, model, head))
         model, sums = eqx.tree_at(lambda m: m.head, model, settled.head), settled.sums
-    refusal = _refusal(prepared, Viewer(prepared.encoder, model, prepared.groups))
+    viewer = Viewer(prepared.encoder, model, prepared.groups)
+    refusal = _refusal(prepared, viewer, left_out)
     predictor = Predictor(
         prepared.encoder,
         prepared.target,
@@ -53,6 +74,7 @@ def settle(prepared: Prepared, result: FitResult, source: AbstractSource) -> Pre
         refusal,
         prepared.groups,
         owner=prepared.request.owner,
+        agreement=_agreement(prepared, viewer, refusal, told),
     )
     if sums is None:
         return predictor
@@ -92,7 +114,9 @@ def _with_density(start: Hybrid, model: Hybrid) -> Hybrid:
     return eqx.tree_at(lambda m: m.density, start, model.density, is_leaf=lambda leaf: leaf is None)
 
 
-def _settled_committee(prepared: Prepared, own: Split, trained: Hybrid) -> Hybrid:
+def _settled_committee(
+    prepared: Prepared, own: Split, trained: Hybrid
+) -> tuple[Hybrid, Told | None]:
     """The committee, with the plain model from which it set out as one more member.
 
     Training may have gained by chance, and of few rows a GLM may be the best there is. So the
@@ -120,7 +144,44 @@ def _settled_committee(prepared: Prepared, own: Split, trained: Hybrid) -> Hybri
     settled = [
         eqx.tree_at(lambda m: m.head, one, head) for one, head in zip(members, heads, strict=True)
     ]
-    return Hybrid.committee(settled, density=trained.density, log_shares=usual)
+    told = None
+    if len(places):
+        rows = own.held_out[places]
+        viewers = (Viewer(prepared.encoder, one) for one in settled)
+        each = [_answered(prepared, viewer, rows) for viewer in viewers]
+        together = jax.tree.map(lambda *parts: jnp.stack(parts), *each)
+        shares = jnp.asarray(judged.log_shares, jnp.result_type(float))
+        told = Told(rows, jax.tree.map(np.asarray, pool(together, shares)))
+    return Hybrid.committee(settled, density=trained.density, log_shares=usual), told
+
+
+def _answered(prepared: Prepared, viewer: Viewer, rows: np.ndarray) -> AbstractResponse:
+    codes = None if prepared.codes is None else prepared.codes[rows]
+    seen = viewer.look(prepared.encoded.take(rows), codes, evaluate.respond)
+    return seen.response  # type: ignore[return-value]
+
+
+def _told(prepared: Prepared, model: Hybrid) -> Told | None:
+    """Answers of a model to the rows that it was not trained on."""
+    rows = prepared.whole_split.held_out
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_TO_JUDGE)).astype(int)]
+    if len(rows) == 0 or prepared.target.density_only:
+        return None
+    viewer = Viewer(prepared.encoder, model, prepared.groups)
+    return Told(rows, _answered(prepared, viewer, rows))
+
+
+def _agreement(
+    prepared: Prepared, viewer: Viewer, refusal: Refusal, told: Told | None
+) -> Agreement | None:
+    """How well the answers to held-out rows agree with their targets, where they are answered."""
+    if told is None:
+        return None
+    rows, response = told
+    codes = None if prepared.codes is None else prepared.codes[rows]
+    known = viewer.known(prepared.encoded.take(rows), codes)
+    answered = ~refusal.rejects(known) & (prepared.rows.weights[rows] > 0)
+    return Agreement.of(prepared.target, response, prepared.rows.y[rows], answered)
 
 
 def expected_share(
@@ -167,27 +228,29 @@ def _train(prepared: Prepared, own: Split, member: Hybrid) -> Features:
     return prepared.features(Viewer(prepared.encoder, member), part)
 
 
-def _refusal(prepared: Prepared, viewer: Viewer) -> Refusal:
-    """Score and rule, fitted to rows that were held out; to those of training where asked for."""
-    request, split = prepared.request, prepared.split
+def _refusal(prepared: Prepared, viewer: Viewer, left_out: LeftOut | None) -> Refusal:
+    """Score and rule, fitted to rows that nothing else has seen; to those of training if asked."""
+    request, train, ruling = prepared.request, prepared.split.train, prepared.ruling
 
     def known(part: np.ndarray) -> Known:
         codes = None if prepared.codes is None else prepared.codes[part]
         return viewer.known(prepared.encoded.take(part), codes)
 
-    n_left = n_for_rule(request.score, len(split.held_out))
-    training = split.train
-    if not request.rule.needs_training(n_left):
-        n_wanted = min(request.score.wants_training, len(training))
-        training = training[np.linspace(0, len(training) - 1, n_wanted).astype(int)]
-    seen = known(training) if len(training) else None
-    held_out = known(split.held_out)
+    some = train
+    if left_out is not None or not request.rule.needs_training(len(ruling)):
+        n_wanted = min(request.score.wants_training, len(train))
+        some = train[np.linspace(0, len(train) - 1, n_wanted).astype(int)]
+    training = known(some) if len(some) else None
+    held_out, judging = known(ruling), np.setdiff1d(prepared.whole_split.held_out, ruling)
     wrong = None
     if request.rule.needs_answers and held_out.expected.ndim == 2:
-        labels = prepared.target.read(prepared.rows.y[split.held_out])
+        labels = prepared.target.read(prepared.rows.y[ruling])
         predicted = np.argmax(held_out.expected, axis=1)
         wrong = np.where(labels.labelled, predicted != labels.ys, np.nan)
-    return fit_refusal(request.score, request.rule, held_out, seen, wrong)
+    aside = known(judging) if len(judging) else training
+    return fit_refusal(
+        request.score, request.rule, held_out, training, wrong, aside=aside, left_out=left_out
+    )
 
 
 def _with_base(prepared: Prepared, model: Hybrid) -> Hybrid:

@@ -162,6 +162,8 @@ class Settled(NamedTuple):
 class AbstractHead(eqx.Module):
     """A distribution of the target at features `z`: point, conjugate and variational alike."""
 
+    learns_all: ClassVar[bool] = False  # whether `settle` learns from rows held out, too
+
     @abstractmethod
     def linear_predictor(self, z: Float[Array, " dim"]) -> Float[Array, " predictors"]:
         """The numbers, linear in `z` within their bounds, from which the response is made."""
@@ -177,8 +179,7 @@ class AbstractHead(eqx.Module):
     def in_training(self, z: Float[Array, " dim"]) -> AbstractResponse:
         """What training scores: the response, unless weights are random.
 
-        A head with a distribution of weights gives a response whose `log_prob` is the average of
-        log p(y|z, b) over them: with `penalty`, the evidence lower bound.
+        Then its `log_prob` is their average of log p(y|z, b), with `penalty` the evidence bound.
         """
         return self(z)
 
@@ -278,6 +279,8 @@ ROWS_FOR_START = 20_000
 
 class AbstractBayesianHead(AbstractHead):
     """A head whose weights have a distribution, found again for any features by `refit`."""
+
+    learns_all: ClassVar[bool] = True
 
     @abstractmethod
     def refit(self, zs: np.ndarray, ys: np.ndarray, weights: np.ndarray) -> "AbstractBayesianHead":

@@ -95,7 +95,13 @@ class Viewer:
             seen.u,  # type: ignore[arg-type]
             at_centres(self.encoder, encoded.values),
             self.encoder.layout,
+            self._groups_of(codes, len(encoded)),
         )
+
+    def _groups_of(self, codes: np.ndarray | None, n: int) -> np.ndarray | None:
+        if self.groups is None:
+            return None
+        return np.full(n, -1) if codes is None else codes
 
     def features(self, encoded: Encoded) -> np.ndarray:
         """Features at the centres of cells, what is missing at its expectation; flat."""

@@ -182,6 +182,15 @@ def _decode(node: Any, arrays: dict[str, np.ndarray], depth: int = 0) -> Any:
     raise ValueError(f"its description holds an unknown entry {sorted(node)[:3]}")
 
 
+def _later(cls: Any) -> dict[str, Any]:
+    """Fields that have a default: files of earlier versions may not know them."""
+    if hasattr(cls, "_fields"):
+        return dict(cls._field_defaults)
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(cls)
+    return {field.name: field.default for field in fields if field.default is not missing}
+
+
 def _on_device(array: np.ndarray) -> jax.Array:
     """Numbers take the precision that JAX works in now, whatever they were saved in."""
     working = {"f": float, "i": int}.get(array.dtype.kind)
@@ -194,11 +203,8 @@ def _build(name: str, values: dict[str, Any]) -> Any:
         raise ValueError(f"it uses {name!r}, which is not a class of this diglm")
     cls: Any = _classes()[name]
     named = hasattr(cls, "_fields")
-    fields = [] if named else dataclasses.fields(cls)
-    expected = set(cls._fields if named else (field.name for field in fields))
-    missing = dataclasses.MISSING  # files written before there was a field have its default
-    added = {field.name: field.default for field in fields if field.default is not missing}
-    values = {name: added[name] for name in added if name not in values} | values
+    expected = set(cls._fields if named else (field.name for field in dataclasses.fields(cls)))
+    values = _later(cls) | values
     if set(values) != expected:
         raise ValueError(f"{name} should have fields {sorted(expected)}; found {sorted(values)}")
     if named:

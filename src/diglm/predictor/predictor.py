@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from diglm.compiling import require_own_jax
 from diglm.data.encoder import AbstractEncoder, Container, Encoded, Rows
@@ -14,6 +14,7 @@ from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 from diglm.parameters import Real, check_real, check_whole
 from diglm.predictor import draw, evaluate
+from diglm.predictor.agreement import Agreement, checked_level
 from diglm.predictor.look import Groups, Viewer, at_centres
 from diglm.predictor.memory import Memory
 from diglm.refusal import Known, Refusal
@@ -33,6 +34,8 @@ class Predictor:
         groups: those whose effects were learned; None without.
         memory: the sums that an exact posterior is known by; None for other heads.
         owner: who is asked, for error messages.
+        agreement: of held-out targets with their predictions, by which answers keep a level; None
+            where nothing is predicted, and in files that know of none.
     """
 
     encoder: AbstractEncoder
@@ -42,6 +45,7 @@ class Predictor:
     groups: Groups | None = None
     memory: Memory | None = None
     owner: str = "The model"
+    agreement: Agreement | None = None
 
     # ------------------------------------------------------------------ looking at rows
 
@@ -104,6 +108,27 @@ class Predictor:
             "p_value": p_value,
             "rejected": rejected,
         }
+
+    def interval(self, response: AbstractResponse, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the intervals of numbers that hold y with that probability."""
+        target, level = self.target, checked_level(level)
+        if self.agreement is None:
+            return target.distribution(response).interval(level)  # type: ignore[attr-defined]
+        return target.distribution(response).agreeing(self.agreement.tails(level))  # type: ignore
+
+    def classes_within(
+        self, known: Known, level: float, *, by_class: bool
+    ) -> Bool[np.ndarray, "rows classes"]:
+        """Sets of classes that hold the truth with that probability; none for rows refused."""
+        level, probabilities = checked_level(level), self.target.answers(known.response)
+        n_classes = probabilities.shape[1]
+        least = np.zeros(n_classes)
+        if self.agreement is not None:
+            of = range(n_classes) if by_class else [None] * n_classes
+            least = np.array([self.agreement.least(level, one) for one in of])
+        found = probabilities >= least
+        found[np.arange(len(found)), np.argmax(probabilities, axis=1)] = True
+        return found & ~self.refusal.rejects(known)[:, None]
 
     @property
     def column_names(self) -> tuple[str, ...]:

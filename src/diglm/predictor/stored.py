@@ -10,6 +10,7 @@ from diglm import __about__
 from diglm.data.kinds import ENCODERS, name_of
 from diglm.hybrid import Hybrid
 from diglm.predictor import persistence
+from diglm.predictor.agreement import Agreement
 from diglm.predictor.look import Groups
 from diglm.predictor.memory import Memory
 from diglm.predictor.predictor import Predictor
@@ -23,7 +24,9 @@ PARTS = {
     "groups": Groups | None,
     "memory": Memory | None,
     "owner": str,
+    "agreement": Agreement | None,
 }
+LATER = {"agreement": None}  # what files of earlier versions do not know
 
 
 def content_of(predictor: Predictor) -> dict[str, Any]:
@@ -37,6 +40,7 @@ def content_of(predictor: Predictor) -> dict[str, Any]:
 
 def predictor_of(content: dict[str, Any]) -> Predictor:
     """The predictor that `content_of` described; an error if anything is out of place."""
+    content = LATER | content
     kind = ENCODERS[content["encoder"]["kind"]]
     encoder = kind.from_dict(content["encoder"]["content"])
     for name, expected in PARTS.items():

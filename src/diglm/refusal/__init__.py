@@ -12,7 +12,7 @@ from diglm.refusal.curves import (
 )
 from diglm.refusal.honesty import brier, calibration_error, crps, reliability
 from diglm.refusal.known import Known
-from diglm.refusal.refusal import Refusal, fit_refusal, recalibrated
+from diglm.refusal.refusal import LeftOut, Refusal, fit_refusal, recalibrated
 from diglm.refusal.rules.base import AbstractRule, Calibration, SmallTableWarning
 from diglm.refusal.rules.registry import RULES, rule_of
 from diglm.refusal.rules.risk import Cost, RiskControl
@@ -37,6 +37,7 @@ __all__ = [
     "Density",
     "Evidence",
     "Known",
+    "LeftOut",
     "Minimum",
     "Neighbours",
     "Never",

@@ -23,6 +23,7 @@ class Known(NamedTuple):
         u: latents of the density, flat.
         values: the encoded rows, of any shape; NaN where a value is missing.
         layout: of the encoded rows, "vector" or "image".
+        groups: numbers of the groups of the rows, -1 for unknown ones; None without groups.
     """
 
     z: Float[np.ndarray, "rows dim"]
@@ -32,6 +33,7 @@ class Known(NamedTuple):
     u: Float[np.ndarray, "rows dim"]
     values: Shaped[np.ndarray, "rows ..."]
     layout: str
+    groups: Int[np.ndarray, " rows"] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -58,6 +60,7 @@ class Known(NamedTuple):
             self.u[rows],
             self.values[rows],
             self.layout,
+            None if self.groups is None else self.groups[rows],
         )
 
     def some(self, most: int) -> "Known":

@@ -63,6 +63,25 @@ class Ranks:
         return float(usual), float(alone)
 
 
+def faded(strangeness: Float[np.ndarray, " n"], rate: float) -> float:
+    r"""What a new row exceeds with probability `rate`, if strangeness fades exponentially.
+
+    Beyond the largest but k of n rows lies a new one with probability $p_0 = (k+1)/(n+1)$. If what
+    exceeds that has an exponential law of unknown mean, its mean among the k being m, then
+    $P(S > s_{(n-k)} + k m\,((p_0/\alpha)^{1/k} - 1)) = \alpha$ exactly, whatever the law's mean:
+    the ratio of a new excess to m is of Fisher's F. k is a quarter of n.
+    """
+    ordered = np.sort(np.asarray(strangeness, float))[::-1]
+    n = len(ordered)
+    k = min(max(n // 4, 1), n - 1)
+    start = ordered[k]
+    if k == 0 or not np.isfinite(ordered[0]):
+        return float(ordered[0])
+    mean = np.mean(ordered[:k] - start)
+    share = (k + 1) / (n + 1)
+    return float(start + k * mean * ((share / rate) ** (1 / k) - 1))
+
+
 @dataclass(frozen=True)
 class Threshold:
     """Refuse a row that is stranger than `limit`, or one that is alone beyond `limit_alone`.
@@ -85,3 +104,18 @@ class Threshold:
         """Whether each row is refused."""
         limits = np.where(self.ranks.is_alone(unseen), self.limit_alone, self.limit)
         return np.asarray(strangeness) > limits
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """A threshold for rows of each kind; rows of other kinds have that of all rows.
+
+    Attributes:
+        by: what kinds are: see `rules.kinds.KINDS`.
+        names: numbers of the kinds.
+        each: their thresholds.
+    """
+
+    by: str
+    names: tuple[int, ...]
+    each: tuple[Threshold, ...]

@@ -27,21 +27,21 @@ class Question(NamedTuple):
     view: str
 
 
-def _probabilities(target: AbstractTarget, known: Known) -> Columns:
+def _probabilities(predictor: Predictor, known: Known) -> Columns:
     """Of every class, in the order of `classes`."""
-    logits = target.logits(known.response)  # type: ignore[attr-defined]
+    logits = predictor.target.logits(known.response)  # type: ignore[attr-defined]
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return {"probabilities": odds / odds.sum(axis=1, keepdims=True)}
 
 
-def _interval(target: AbstractTarget, known: Known) -> Columns:
-    """Ends of the central interval of y; one for each target."""
-    low, high = target.distribution(known.response).interval(LEVEL)  # type: ignore[attr-defined]
+def _interval(predictor: Predictor, known: Known) -> Columns:
+    """Ends of the interval of y; one for each target."""
+    low, high = predictor.interval(known.response, LEVEL)
     return {"low": low, "high": high}
 
 
 # What /predict tells beside the prediction, by kind of target.
-DETAILS: dict[type[AbstractTarget], Callable[[AbstractTarget, Known], Columns]] = {
+DETAILS: dict[type[AbstractTarget], Callable[[Predictor, Known], Columns]] = {
     ClassTarget: _probabilities,
     NumberTarget: _interval,
 }
@@ -49,9 +49,9 @@ DETAILS: dict[type[AbstractTarget], Callable[[AbstractTarget, Known], Columns]] 
 
 def _predict(predictor: Predictor, known: Known) -> Columns:
     target = predictor.target
-    detail = DETAILS.get(type(target), lambda target, known: {})
+    detail = DETAILS.get(type(target), lambda predictor, known: {})
     rejected = {"rejected": predictor.refusal.rejects(known)}
-    return target.columns(known.response) | detail(target, known) | rejected
+    return target.columns(known.response) | detail(predictor, known) | rejected
 
 
 def _density(predictor: Predictor, known: Known) -> Columns:

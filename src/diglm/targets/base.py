@@ -132,6 +132,10 @@ class AbstractTarget(ABC):
         """
 
     @abstractmethod
+    def agreement(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, "rows k"]:
+        """How well targets agree with what is predicted; the smaller, the worse."""
+
+    @abstractmethod
     def losses(
         self, response: AbstractResponse, y: Column
     ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:

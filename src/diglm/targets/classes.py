@@ -171,6 +171,10 @@ class ClassTarget(AbstractTarget):
         ]
         return np.stack(sums, axis=1)
 
+    def agreement(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, "rows 1"]:
+        """The probability of each row's own class."""
+        return self.answers(response)[np.arange(len(y)), self.read(y).ys][:, None]
+
     def losses(
         self, response: AbstractResponse, y: Column
     ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:

@@ -72,6 +72,24 @@ class PredictiveDistribution:
             raise ValueError(f"level must be a number between 0 and 1; got {level!r}.{percent}")
         return self.quantile(0.5 - level / 2), self.quantile(0.5 + level / 2)
 
+    def agreement(self, y: ArrayLike) -> Float[np.ndarray, " rows *targets"]:
+        r"""$2 \min(F(y), 1 - F(y^-))$: the probability of numbers as far out, on either side."""
+        y = np.asarray(y, float)
+        low, high = self.cdf(y), 1 - self.cdf(np.nextafter(y, -np.inf))
+        return np.minimum(2 * np.minimum(low, high), 1.0)
+
+    def agreeing(self, least: Float[np.ndarray, " targets"]) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the numbers whose agreement is at least so much, by target."""
+        lows, highs = (
+            [self.quantile(a / 2) for a in least],
+            [self.quantile(1 - a / 2) for a in least],
+        )
+        if len(lows) == 1:
+            return lows[0], highs[0]
+        return tuple(
+            np.stack([q[:, t] for t, q in enumerate(part)], axis=1) for part in (lows, highs)
+        )
+
     def sample(self, key: int | jax.Array = 0, n: int | None = None) -> np.ndarray:
         """Draws of y: (rows,) without `n`, else (n, rows). `key` is a seed or a JAX key."""
         rows = np.shape(self._frozen.mean())

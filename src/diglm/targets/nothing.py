@@ -53,6 +53,9 @@ class NoTarget(AbstractTarget):
     ) -> Float[np.ndarray, "rows k"]:
         raise ValueError(NOTHING)
 
+    def agreement(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, "rows k"]:
+        raise ValueError(NOTHING)
+
     def losses(
         self, response: AbstractResponse, y: Column
     ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:

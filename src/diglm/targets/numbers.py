@@ -174,6 +174,10 @@ class NumberTarget(AbstractTarget):
         share = u if y.ndim == 1 else u[:, None]
         return (below + share * (up_to - below)).reshape(len(y), self.n_targets)
 
+    def agreement(self, response: AbstractResponse, y: Column) -> Float[np.ndarray, "rows k"]:
+        found = self.distribution(response).agreement(_numbers(y, self.n_targets > 1))
+        return found.reshape(len(y), self.n_targets)
+
     def losses(
         self, response: AbstractResponse, y: Column
     ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
@@ -199,11 +203,8 @@ class NumberTarget(AbstractTarget):
         self, response: AbstractResponse, y: Column, weights: Float[np.ndarray, " rows"]
     ) -> float:
         errors = np.square(self.distribution(response).mean - _numbers(y, self.n_targets > 1))
-        return float(
-            np.sqrt(
-                np.average(errors.reshape(len(y), self.n_targets).mean(axis=1), weights=weights)
-            )
-        )
+        each = errors.reshape(len(y), self.n_targets).mean(axis=1)
+        return float(np.sqrt(np.average(each, weights=weights)))
 
     def in_user_terms(self, drawn: np.ndarray) -> Column:
         return self.location + self.scale * np.asarray(drawn, float)

@@ -1,6 +1,6 @@
 """A head with random effects of groups, around the one that training knows."""
 
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -31,6 +31,8 @@ class MixedHead(AbstractHead):
         n_groups: how many groups there are.
         noise: variance of Gaussian noise, in units of the head; None to learn it.
     """
+
+    learns_all: ClassVar[bool] = True
 
     inner: AbstractBayesianHead
     found: tuple[Buffer, ...] | None

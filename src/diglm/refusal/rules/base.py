@@ -31,15 +31,22 @@ class Calibration(NamedTuple):
     training: Float[np.ndarray, " rows"]
     wrong: Float[np.ndarray, " n"] | None = None
 
+    def of(self, some: Bool[np.ndarray, " n"]) -> "Calibration":
+        """Some of the held-out rows, and those of training."""
+        wrong = None if self.wrong is None else self.wrong[some]
+        return Calibration(self.held_out[some], self.unseen[some], self.training, wrong)
+
 
 class AbstractRule(Parameters, ABC):
     """How strange is too strange. A dataclass of its parameters.
 
     Attributes:
         needs_answers: whether the rule asks which held-out rows are answered wrongly.
+        by: kinds of rows that have thresholds of their own, see `rules.kinds`; None for one.
     """
 
     needs_answers: ClassVar[bool] = False
+    by: str | None = None
 
     @abstractmethod
     def fit(self, seen: Calibration) -> Threshold:
@@ -48,6 +55,22 @@ class AbstractRule(Parameters, ABC):
     def needs_training(self, n_held_out: int) -> bool:
         """Whether the rule looks at rows of training, with so many held out."""
         return False
+
+    def enough(self, n_held_out: int) -> bool:
+        """Whether so many rows carry what the rule promises."""
+        return False
+
+    def n_folds(self, n_held_out: int, n_rows: int) -> int:
+        """In how many folds rows of a small table are left out in turn, with so many held out.
+
+        None, 0, where those held out are enough, or where the rule promises nothing of new rows.
+        """
+        return 0
+
+    @property
+    def reads_answers(self) -> bool:
+        """Whether the threshold depends on answers."""
+        return self.needs_answers or self.by == "class"
 
     def of_detector(self) -> "AbstractRule":
         """The rule as outlier detectors have it: they tell some rows apart even of few."""

@@ -63,6 +63,9 @@ class RiskControl(AbstractRule):
     def needs_training(self, n_held_out: int) -> bool:
         return True
 
+    def enough(self, n_held_out: int) -> bool:
+        return bool(stats.binom.cdf(0, n_held_out, self.error) <= 1 - self.confidence)
+
 
 @dataclass
 class Cost(AbstractRule):

@@ -2,12 +2,12 @@
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from diglm.parameters import Constraints, OneOf, Real
+from diglm.parameters import Constraints, OneOf, Real, Whole
 from diglm.refusal.rules.base import (
     AbstractRule,
     Calibration,
@@ -15,59 +15,87 @@ from diglm.refusal.rules.base import (
     over_all,
     ranks_of,
 )
-from diglm.refusal.threshold import Ranks, Threshold
+from diglm.refusal.rules.kinds import KINDS
+from diglm.refusal.threshold import Ranks, Threshold, faded
 
 RATE = Real(0.0, 1.0, open_low=True, open_high=True)
+ROUNDING = 1e-12
+FEWEST_FOR_TAIL = 8  # held-out rows; fewer say nothing of where strangeness fades
+FEWEST_TO_FOLD = 20
 
 
 @dataclass
 class Conformal(AbstractRule):
     r"""At most a share `rate` of familiar rows is refused.
 
-    The limit is the $\lfloor \alpha(n+1) \rfloor$-th largest strangeness of n held-out rows, so
-    that a new row of the same kind is refused with probability at most $\alpha$. With fewer than
-    $1/\alpha - 1$ held-out rows no threshold carries the promise; then a warning says so and all
-    rows set it.
+    The limit is the $\lfloor \alpha(n+1) \rfloor$-th largest strangeness of n rows that nothing
+    else has seen, so that a new row of the same kind is refused with probability at most
+    $\alpha$. Where fewer than $1/\alpha - 1$ rows are held out, all rows of a table set the limit,
+    each by how strange it is to a model that it was left out of: cross-conformal. With fewer than
+    $1/\alpha - 1$ rows in all no threshold carries the promise; then a warning says so.
 
     Args:
         rate: $\alpha$.
-        few: what all rows set then: "minimum", the paper's rule, or "quantile", the threshold
-            beyond which a share `rate` of them lies.
+        by: None, or "class" or "group" for a limit for rows of each predicted class, or of each
+            group, so that the promise holds among each of them. Those of which too few rows are
+            held out have the limit of all.
+        folds: how many models leave rows out; each costs a fit of the density. 0 for none.
+        few: what decides where no threshold carries the promise: "tail", where strangeness would
+            reach with probability `rate` if it faded exponentially; "minimum", the paper's rule
+            for all rows; "quantile", the threshold beyond which a share `rate` of all rows lies.
     """
 
     rate: float = 0.01
-    few: str = "minimum"
+    by: str | None = None
+    folds: int = 5
+    few: str = "tail"
 
-    constraints: ClassVar[Constraints] = {"rate": [RATE], "few": [OneOf("minimum", "quantile")]}
+    constraints: ClassVar[Constraints] = {
+        "rate": [RATE],
+        "by": [OneOf(None, *KINDS)],
+        "folds": [OneOf(0), Whole(2)],
+        "few": [OneOf("tail", "minimum", "quantile")],
+    }
 
     def fit(self, seen: Calibration) -> Threshold:
         n = len(seen.held_out)
-        rank = math.floor(self.rate * (n + 1) + 1e-12)
-        if rank >= 1:
+        if self.enough(n):
             ranks = Ranks.of(seen.held_out, seen.unseen)
+            rank = math.floor(self.rate * (n + 1) + ROUNDING)
             return Threshold(*ranks.limits(rank), "conformal", ranks)
         every = np.sort(np.concatenate([seen.held_out, seen.training]))[::-1]
         place = math.floor(self.rate * (len(every) + 1)) if self.few == "quantile" else 0
+        tail = self.few != "minimum" and place == 0 and n >= FEWEST_FOR_TAIL
+        if tail:
+            how = "where strangeness would reach at that rate if it faded exponentially"
+        elif place:
+            how = f"that beyond which {place} of all rows lie"
+        else:
+            how = "the paper's: no row is refused that is less strange than the strangest of fit"
         warnings.warn(
             f"A rate of {self.rate:g} cannot be promised from {n} held-out rows, which takes "
-            f"{math.ceil(1 / self.rate) - 1}. The threshold is "
-            + (
-                f"that beyond which {place} of all rows lie"
-                if place
-                else "the paper's: no row is refused that is less strange than the strangest of fit"
-            )
-            + ". For the promise raise reject or validation_fraction.",
+            f"{math.ceil(1 / self.rate) - 1}. The threshold is {how}. For the promise raise reject "
+            "or validation_fraction.",
             SmallTableWarning,
             stacklevel=2,
         )
+        if tail:
+            limit = faded(seen.held_out, self.rate)
+            return Threshold(limit, limit, "tail", Ranks.of(seen.held_out, seen.unseen))
         rule = "quantile" if place else "minimum"
         return over_all(every[min(place, len(every) - 1)], rule, seen)
 
+    def enough(self, n_held_out: int) -> bool:
+        return self.rate * (n_held_out + 1) + ROUNDING >= 1
+
     def needs_training(self, n_held_out: int) -> bool:
-        return self.rate * (n_held_out + 1) < 1
+        return not self.enough(n_held_out)
+
+    def n_folds(self, n_held_out: int, n_rows: int) -> int:
+        return self.folds if n_rows >= FEWEST_TO_FOLD and not self.enough(n_held_out) else 0
 
     def of_detector(self) -> "Conformal":
-        return Conformal(self.rate, few="quantile")
+        return replace(self, few="quantile")
 
 
 @dataclass
