@@ -67,9 +67,9 @@ class Whole:
 class OneOf:
     """One of some names, or None."""
 
-    options: tuple[str | bool | None, ...]
+    options: tuple[str | int | None, ...]
 
-    def __init__(self, *options: str | bool | None):
+    def __init__(self, *options: str | int | None):
         object.__setattr__(self, "options", options)
 
     def allows(self, value: object) -> bool:
