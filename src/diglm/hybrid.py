@@ -14,7 +14,7 @@ from diglm.completion import AbstractCompletion
 from diglm.flows import Flow
 from diglm.heads import AbstractHead, AbstractResponse, pool
 from diglm.rows import draw_rows
-from diglm.types import Buffer, Key, Scalar, placed
+from diglm.types import Buffer, Key, Scalar, entry, placed
 
 
 def is_none(leaf: object) -> bool:
@@ -136,8 +136,7 @@ class Hybrid(eqx.Module):
             return [first]
         n_others = len(jax.tree.leaves(eqx.filter(self.others, eqx.is_array))[0])
         arrays, rest = eqx.partition(self.others, eqx.is_array)
-        each = (jax.tree.map(lambda leaf, i=i: leaf[i], arrays) for i in range(n_others))
-        return [first, *(eqx.combine(own, rest) for own in each)]
+        return [first, *(eqx.combine(entry(arrays, i), rest) for i in range(n_others))]
 
     @property
     def source(self) -> "Hybrid":

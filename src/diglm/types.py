@@ -64,6 +64,18 @@ def placed(values: Any) -> Array:
     return jax.device_put(np.asarray(values))
 
 
+def entry(stacked: Tree, place: int) -> Tree:
+    """One of the trees whose arrays were stacked, through NumPy: JAX would compile each slice."""
+
+    def one(leaf: Array) -> Array:
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            words = one(jax.random.key_data(leaf))
+            return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
+        return placed(np.asarray(leaf)[place])
+
+    return jax.tree.map(one, stacked)
+
+
 def seeded_key(seed: int) -> Key:
     """`jax.random.key(seed)`, without compiling."""
     words = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)

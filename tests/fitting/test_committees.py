@@ -167,3 +167,20 @@ def test_where_no_label_is_held_out_some_to_train_on_are_set_apart():
     split = split_rows(0.2, None, np.ones(400), 0, many)
     own = split_labels(split, many, 0.2, None, np.ones(400), 0)
     assert np.array_equal(own.held_out, split.held_out[many[split.held_out]])
+
+
+def test_a_first_fit_compiles_few_programs():
+    """Each program takes longer than the work of the small ones; slices and sums are no programs."""
+    compiled = []
+
+    def note(event, *_, **__):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(event)
+
+    X, y = curves(173, 4)  # of a size, and networks of a width, that no other test has
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        HybridClassifier(CouplingFlow(tail=1), **SMALL | {"width": 19, "n_epochs": 2}).fit(X, y > 0)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert 3 < len(compiled) <= 20

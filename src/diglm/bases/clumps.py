@@ -10,7 +10,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int
 
 from diglm.bases.base import FARTHEST, AbstractBase
-from diglm.types import Key, Scalar, clamp
+from diglm.types import Key, Scalar, clamp, placed
 
 
 class Clumps(AbstractBase):
@@ -48,10 +48,10 @@ class Clumps(AbstractBase):
         if not np.all(diagonals > 0):
             raise ValueError("Clumps needs whitenings with a positive diagonal.")
         offsets = np.einsum("kij,kj->ki", whitenings, means) if full else whitenings * means
-        self.logits = jnp.log(jnp.asarray(weights, float))
-        self.offsets = jnp.asarray(offsets, float)
-        self.log_scales = jnp.asarray(np.log(diagonals), float)
-        self.lower = jnp.asarray(np.tril(whitenings, -1), float) if full else None
+        self.logits = placed(np.log(np.asarray(weights, float)))
+        self.offsets = placed(offsets)
+        self.log_scales = placed(np.log(diagonals))
+        self.lower = placed(np.tril(whitenings, -1)) if full else None
         self.shape = (np.shape(means)[1],)
 
     def log_prob(self, z: Float[Array, " dim"]) -> Scalar:

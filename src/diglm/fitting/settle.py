@@ -7,8 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
+from diglm.compiling import jit_once
 from diglm.fitting.classbase import with_base_of_classes
 from diglm.fitting.prepare import Prepared, can_have_class_base
 from diglm.fitting.sources import AbstractSource, pieces
@@ -26,6 +27,7 @@ from diglm.predictor.predictor import Predictor
 from diglm.predictor.seen import mark_rows
 from diglm.refusal import Known, LeftOut, Refusal, fit_refusal
 from diglm.training import FitResult
+from diglm.types import placed
 
 NOBODY = np.zeros(0, int)
 DOUBT = 2.0  # standard errors: of the best of many epochs, one is soon gained by chance
@@ -149,10 +151,16 @@ def _settled_committee(
         rows = own.held_out[places]
         viewers = (Viewer(prepared.encoder, one) for one in settled)
         each = [_answered(prepared, viewer, rows) for viewer in viewers]
-        together = jax.tree.map(lambda *parts: jnp.stack(parts), *each)
-        shares = jnp.asarray(judged.log_shares, jnp.result_type(float))
-        told = Told(rows, jax.tree.map(np.asarray, pool(together, shares)))
+        pooled = _pooled(each, placed(judged.log_shares))
+        told = Told(rows, jax.tree.map(np.asarray, pooled))
     return Hybrid.committee(settled, density=trained.density, log_shares=usual), told
+
+
+@jit_once
+def _pooled(
+    each: list[AbstractResponse], log_shares: Float[Array, " members *rows"]
+) -> AbstractResponse:
+    return pool(jax.tree.map(lambda *parts: jnp.stack(parts), *each), log_shares)
 
 
 def _answered(prepared: Prepared, viewer: Viewer, rows: np.ndarray) -> AbstractResponse:

@@ -30,7 +30,7 @@ from diglm.training.progress import Progress, Record
 from diglm.training.settings import Settings
 from diglm.training.state import State, finished
 from diglm.training.step import Common, Turn, take_epoch
-from diglm.types import Batch, bucket, pad, placed
+from diglm.types import Batch, bucket, entry, pad, placed
 
 
 class Run(NamedTuple):
@@ -119,7 +119,7 @@ class _Group:
         return cls(
             members,
             places,
-            jnp.asarray(weights, jnp.result_type(float)),
+            placed(weights),
             _stacked([starts[place] for place in places]),
             np.arange(size) < len(members),
             validation,
@@ -128,13 +128,13 @@ class _Group:
     def advance(self, common: Common, turns: Sequence[Turn]) -> tuple[Terms, Terms | None]:
         """One epoch of all members; their terms, as NumPy arrays."""
         own = None if self.validation is None else _stacked([turns[i] for i in self.places])
-        given = Own(self.weights, jnp.asarray(self.active), own, self.validation)
+        given = Own(self.weights, placed(self.active), own, self.validation)
         self.states, *told = run_epoch_together((common, turns[0], given), self.states)
         return jax.device_get(tuple(told))
 
     def alone(self, place: int) -> State:
         """The state of one member."""
-        return jax.tree.map(lambda leaf: leaf[place], self.states)
+        return entry(self.states, place)
 
 
 def _stacked(trees: Sequence[Any]) -> Any:
