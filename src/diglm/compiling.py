@@ -96,9 +96,14 @@ def jit_once(function: Function) -> Function:
     return _jit_later(function, lambda: SOON_COMPILED)
 
 
-def jit_often(function: Function) -> Function:
-    """`eqx.filter_jit` for programs that answer about rows, again and again."""
-    return _jit_later(function, lambda: LESS_OPTIMISED)
+def jit_often(function: Function, *, small: bool = False) -> Function:
+    """`eqx.filter_jit` for programs that answer about rows, again and again.
+
+    `small` says that a few rows of a table are looked at at a time.
+    """
+    return _jit_later(
+        function, lambda: SMALL_OPERATIONS | LESS_OPTIMISED if small else LESS_OPTIMISED
+    )
 
 
 def _jit_later(function: Function, options: Callable[[], dict[str, bool | str | int]]) -> Function:

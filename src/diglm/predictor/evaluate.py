@@ -21,10 +21,9 @@ from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 from diglm.types import placed
 
-# Many rows are fastest 512 at a time; one row, which is padded to a chunk, takes half as long with
-# 256, which costs many a twelfth.
-CHUNK, IMAGE_CHUNK = 256, 64
-LEAST_CHUNKS, MOST_CHUNKS = 16, 128  # held by the compiled loop: more where rows are short,
+# One row is padded to a chunk, and takes half as long with 64 as with 256; many take as long.
+CHUNK, IMAGE_CHUNK = 64, 64
+LEAST_CHUNKS, MOST_CHUNKS = 64, 512  # held by the compiled loop: more where rows are short,
 BYTES = 2**20  # as far as this goes, because a single row is padded to as many
 
 _COMPILED: set[tuple] = set()
@@ -109,7 +108,8 @@ def evaluate(
     require_own_jax()
     if rows.dtype != np.uint8:  # pixels
         rows = np.asarray(rows, jnp.result_type(float))
-    chunk = IMAGE_CHUNK if len(model.flow.bijection.in_shape) > 1 else CHUNK
+    is_row = len(model.flow.bijection.in_shape) == 1
+    chunk = CHUNK if is_row else IMAGE_CHUNK
     room = BYTES // (chunk * math.prod(rows.shape[1:]) * rows.itemsize)
     n_held = max(LEAST_CHUNKS, min(MOST_CHUNKS, room))
     # As many parts as threads, or a multiple, all of one size: no thread waits for another.
@@ -125,7 +125,7 @@ def evaluate(
         padded[: len(part)] = part
         n_chunks = np.asarray(-(-len(part) // chunk), np.int32)
         chunks = padded.reshape(n_held, chunk, *rows.shape[1:])
-        out = _loop(function, model, chunks, n_chunks, shared)
+        out = _LOOPS[is_row](function, model, chunks, n_chunks, shared)
         return jax.tree.map(lambda a: np.asarray(a)[: len(part)], out)
 
     starts = range(0, max(1, len(rows)), size)
@@ -141,7 +141,6 @@ def evaluate(
     return jax.tree.map(lambda *columns: np.concatenate(columns), *parts)
 
 
-@jit_often
 def _loop(
     function: Callable,
     model: Hybrid,
@@ -162,3 +161,6 @@ def _loop(
 
     filled = jax.lax.fori_loop(0, n_chunks, turn, empty)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), filled)
+
+
+_LOOPS = {small: jit_often(_loop, small=small) for small in (True, False)}

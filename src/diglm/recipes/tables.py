@@ -42,13 +42,18 @@ class AbstractTableRecipe(AbstractRecipe):
         """The untrained flow of encoded, completed rows."""
 
     def sizes(self, asked: AskedSizes, n_rows: int, *, drops_features: bool) -> Sizes:
-        """Small tables get small networks and small batches; large ones as many steps as pay."""
+        """Small tables get small networks and small batches; large ones as many steps as pay.
+
+        Of twelve tables, against four times the steps at half the rate: as good answers, and a
+        better density of most, in a third of the time. Tables of hundreds of rows want the lower
+        rate.
+        """
         for name in ("n_blocks", "width"):
             if isinstance(getattr(asked, name), list | tuple):
                 raise ValueError(
                     f"{name} of a table's flow is one whole number; got {getattr(asked, name)!r}."
                 )
-        batch_size = int(np.clip(2 ** round(np.log2(max(n_rows, 1) / 20)), 32, 512))
+        batch_size = int(np.clip(2 ** round(np.log2(max(n_rows, 1) / 10)), 32, 256))
         steps_an_epoch = -(-n_rows // batch_size)
         fewest_epochs = np.clip(60_000 / steps_an_epoch, 2, 15)  # of many rows, few are enough
         return Sizes.chosen(
@@ -58,10 +63,10 @@ class AbstractTableRecipe(AbstractRecipe):
                 "width": int(np.clip(2 ** round(np.log2(2 * np.sqrt(n_rows))), 32, 64)),
                 "depth": 2,
                 "dropout": 0.1 if drops_features else 0.0,
-                "n_epochs": int(np.clip(4000 / steps_an_epoch, fewest_epochs, 250)),
+                "n_epochs": int(np.clip(1000 / steps_an_epoch, fewest_epochs, 250)),
                 "batch_size": batch_size,
-                "learning_rate": 5e-3,
-                "patience": int(np.clip(1300 / steps_an_epoch, 8, 80)),
+                "learning_rate": 1e-2 * float(np.clip(np.sqrt(n_rows / 2000), 0.5, 1.0)),
+                "patience": int(np.clip(500 / steps_an_epoch, 8, 80)),
             },
         )
 
