@@ -53,6 +53,14 @@ def note_program(event: str, seconds: float, **_) -> None:
 jax.monitoring.register_event_duration_secs_listener(note_program)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def keeping_programs():
+    """Fits of many shapes are at home here; `bounded_programs` says when there are too many."""
+    from diglm import compiling
+
+    compiling.MOST_MAPPINGS = 2 * MOST_MAPPINGS
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     """Fits that are given no seed draw it here, the same in every run."""

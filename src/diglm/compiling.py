@@ -1,5 +1,7 @@
 """How programs are compiled: for the least time in all, that of compiling and that of running."""
 
+import contextlib
+import ctypes
 import functools
 import gc
 import os
@@ -120,20 +122,23 @@ def _jit_later(function: Function, options: Callable[[], dict[str, bool | str | 
     return call  # type: ignore[return-value]
 
 
-MOST_MAPPINGS = 30_000  # of memory; Linux grants a process 65,530
+MOST_MAPPINGS = 6_000  # of memory: some four shapes of tables
 
 
 def drop_programs() -> None:
-    """Forget compiled programs where they are so many that memory for the next may be refused.
+    """Forget compiled programs where they are many, and give their memory back.
 
-    Each program is some ten mappings of memory, a fit of a new shape some seven hundred. A process
-    that fits tables of many shapes, such as a search or a benchmark, would crash after a hundred.
-    What is asked again is compiled again, or read from disk (`use_cache`).
+    A fit of a new shape leaves programs of a hundred megabytes in some thirteen hundred mappings. A
+    process that fits tables of many shapes, such as a search or a benchmark, would run out of
+    memory, or of mappings, of which Linux grants a process 65,530. What is asked again is compiled
+    again, or read from disk (`use_cache`).
     """
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPPINGS:
         jax.clear_caches()
         gc.collect()
+        with contextlib.suppress(OSError, AttributeError):  # not every C library can
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 LEAST_SECONDS = 0.05  # programs that compile faster are not worth a file

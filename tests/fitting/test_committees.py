@@ -170,7 +170,7 @@ def test_where_no_label_is_held_out_some_to_train_on_are_set_apart():
 
 
 def test_a_first_fit_compiles_few_programs():
-    """Each program takes longer than the work of the small ones; slices and sums are no programs."""
+    """A program takes longer than the work of a small one; slices and sums are none."""
     compiled = []
 
     def note(event, *_, **__):

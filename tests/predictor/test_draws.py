@@ -1,5 +1,6 @@
 """Draws of rows, also given y, and ways between rows."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -25,6 +26,19 @@ def test_samples_look_like_the_training_rows(classifier, moons):
     rows, labels = classifier.sample_joint(2000, random_state=1)
     assert np.isclose(np.mean(labels), np.mean(y), atol=0.1)
     assert np.mean(classifier.predict(rows) == labels) > 0.8
+
+
+@pytest.mark.parametrize("y", [None, 1])
+def test_draws_that_no_row_is_near_to_are_drawn_again(classifier, moons, y):
+    X, _ = moons
+    low, high = X.min(axis=0), X.max(axis=0)
+    source = classifier.model_.source.flow
+    hot = np.asarray(source.base.cooled(8.0).sample(jax.random.key(0), 2000))
+    wild = source.bijection.inverse_rows(jnp.asarray(hot))[0]
+    drawn = classifier.sample(2000, y=y, random_state=0, temperature=8.0)
+    assert np.all((drawn >= 2 * low - high) & (drawn <= 2 * high - low))
+    scaled = np.asarray(wild) * X.std(axis=0) + X.mean(axis=0)
+    assert np.any((scaled < 2 * low - high) | (scaled > 2 * high - low))
 
 
 def test_a_class_is_drawn_as_bayes_has_it(classifier):

@@ -193,6 +193,10 @@ class AbstractEncoder(ABC):
         """Values at the centres of the cells that they lie in."""
         return values
 
+    def within_reach(self, values: Float[np.ndarray, "rows ..."]) -> Bool[np.ndarray, " rows"]:
+        """Rows no number of which lies farther from those of fit than these lie apart."""
+        return np.ones(len(values), bool)
+
     def slopes(self, wanted: Any) -> list[int]:
         """Places, in an encoded row, of the columns that are given slopes of their own."""
         raise ValueError(

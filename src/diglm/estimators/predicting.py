@@ -177,7 +177,8 @@ class AbstractPredictingEstimator(AbstractWatchingEstimator):
         """`n` rows like the training rows; with `y` (one value, or n of them) exactly given it.
 
         Below 1, `temperature` makes rows more typical and less varied: it multiplies the standard
-        deviations of the features' density that they are drawn from.
+        deviations of the features' density that they are drawn from. A draw with a number farther
+        from those of fit than these lie apart is drawn again.
         """
         return self._fitted.sample(n, y, seed=seed_of(random_state), temperature=temperature)
 

@@ -1,5 +1,6 @@
 """The fitted thing: everything that can be asked of rows, in one place and in one pass."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import equinox as eqx
@@ -20,6 +21,10 @@ from diglm.predictor.memory import Memory
 from diglm.refusal import Known, Refusal
 from diglm.targets import AbstractTarget
 from diglm.targets.base import Column, one_a_row
+from diglm.types import Key, bucket
+
+MOST_REDRAWS = 20  # of rows that no training row is near to
+Latents = Float[np.ndarray, "n ..."]
 
 
 @dataclass(frozen=True)
@@ -155,37 +160,62 @@ class Predictor:
         require_own_jax()
         n_rows = check_whole("n", n)
         heat = check_real("temperature", temperature, Real(0.0, open_low=True))
-        key = jax.random.key(seed)
-        source = self.model.source
+        source, drawn = self.model.source, self._drawn
         cooled = eqx.tree_at(lambda m: m.flow.base, source, source.flow.base.cooled(heat))
         if y is None:
-            return self._drawn(cooled.flow.base.sample(key, n_rows))
+            base = cooled.flow.base
+            _, points = drawn(lambda places, key: base.sample(key, len(places)), n_rows, seed)
+            return self.encoder.decode(points)
         wanted = self.target.in_head_terms(one_a_row(y, n_rows, "y"))
         real = wanted if wanted.dtype.kind in "iu" else wanted.astype(jnp.result_type(float))
         model = self.model.with_source(cooled)
-        return self._drawn(draw.latents_given(model, jnp.asarray(real), key=key))
+        _, points = drawn(
+            lambda places, key: draw.latents_given(model, jnp.asarray(real[places]), key=key),
+            n_rows,
+            seed,
+        )
+        return self.encoder.decode(points)
 
     def sample_joint(self, n: int, *, seed: int) -> tuple[Container, Column]:
         """`n` rows and targets drawn from the joint p(x, y)."""
         require_own_jax()
         check_whole("n", n)
-        key_u, key_y = jax.random.split(jax.random.key(seed))
-        us = self.model.source.flow.base.sample(key_u, n)
-        told = draw.answers_at(self.model, us)
-        keys = jax.random.split(key_y, n)
-        drawn = jax.vmap(lambda response, key: response.sample(key))(told, keys)
-        return self._drawn(us), self.target.in_user_terms(np.asarray(drawn))
+        base = self.model.source.flow.base
+        us, points = self._drawn(lambda places, key: base.sample(key, len(places)), n, seed)
+        told = draw.answers_at(self.model, jnp.asarray(us))
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), MOST_REDRAWS), n)
+        ys = jax.vmap(lambda response, key: response.sample(key))(told, keys)
+        return self.encoder.decode(points), self.target.in_user_terms(np.asarray(ys))
 
     def between(self, first: Encoded, second: Encoded, steps: int) -> Container:
         """Rows from one row to another, along a great circle of the density's latents."""
         ends = np.concatenate([at_centres(self.encoder, e.values[:1]) for e in (first, second)])
         us = evaluate.evaluate(evaluate.latents, self.model, ends, np.zeros(0)).astype(float)
-        return self._drawn(draw.great_circle(us[0], us[1], steps))
+        return self.encoder.decode(self._points(draw.great_circle(us[0], us[1], steps)))
 
-    def _drawn(self, us: np.ndarray | jax.Array) -> Container:
-        """Rows at latents of the density."""
-        points = evaluate.evaluate(evaluate.draw, self.model, np.asarray(us), np.zeros(0))
-        return self.encoder.decode(np.asarray(points, float))
+    def _drawn(
+        self, latents: Callable[[np.ndarray, Key], Latents], n: int, seed: int
+    ) -> tuple[Latents, Float[np.ndarray, "n ..."]]:
+        """Latents of the density, drawn for places 0 to n - 1, and the encoded rows there.
+
+        Of what lies farther from all training rows than these from one another a network knows
+        nothing: where such a row is drawn, it is drawn again.
+        """
+        key = jax.random.key(seed)
+        us = np.array(latents(np.arange(n), key))
+        points = self._points(us)
+        for turn in range(MOST_REDRAWS):
+            left = np.flatnonzero(~self.encoder.within_reach(points))
+            if len(left) == 0:
+                break
+            places = np.resize(left, bucket(len(left)))  # of few sizes, which compile once
+            again = np.asarray(latents(places, jax.random.fold_in(key, turn)))[: len(left)]
+            us[left], points[left] = again, self._points(again)
+        return us, points
+
+    def _points(self, us: Latents) -> Float[np.ndarray, "n ..."]:
+        """Encoded rows at latents of the density."""
+        return np.array(evaluate.evaluate(evaluate.draw, self.model, us, np.zeros(0)), float)
 
     def called(self, owner: str) -> "Predictor":
         """The same, under another name in error messages."""

@@ -203,6 +203,9 @@ class TableEncoder(AbstractEncoder):
     def centred(self, values: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "rows dim"]:
         return units.to_centres(values, self._parts)
 
+    def within_reach(self, values: Float[np.ndarray, "rows dim"]) -> Bool[np.ndarray, " rows"]:
+        return units.within_reach(values, self.columns)
+
     def slopes(self, wanted: Any) -> list[int]:
         """Places of "all", which are all columns, or of a list of names or positions."""
         return places_of(self.columns, wanted)
@@ -260,8 +263,6 @@ class TableEncoder(AbstractEncoder):
         cells = settle_unknown(cells, self.columns, self.n_rows)[0]
         arrays = [units.decoded(c, cells[:, j], False) for j, c in enumerate(self.columns)]
         return write(self.columns, arrays, self.container, self.dtype, snap=True)
-
-    # ------------------------------------------------------------------ parts
 
     @property
     def _parts(self) -> tuple[Column, ...]:

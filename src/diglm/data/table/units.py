@@ -96,6 +96,22 @@ def to_centres(
     return out
 
 
+def within_reach(
+    values: Float[np.ndarray, "rows dim"], columns: tuple[Column, ...]
+) -> Bool[np.ndarray, " rows"]:
+    """Rows whose numbers all lie in the range that fit saw, or within its width of it."""
+    within = np.ones(len(values), bool)
+    for j, column in enumerate(columns):
+        if column.kind == "continuous":
+            first, last = (
+                (end - column.location) / column.scale for end in (column.low, column.high)
+            )
+            width = last - first
+            out = (values[:, j] < first - width) | (values[:, j] > last + width)
+            within &= ~out  # what is missing is not out
+    return within
+
+
 def lost_cells(
     values: Float[np.ndarray, "rows dim"],
     flags: Float[np.ndarray, "rows indicators"],
