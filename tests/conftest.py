@@ -4,6 +4,7 @@ The hook must be in place before `diglm` is first imported, so nothing here impo
 """
 
 import gc
+import math
 import os
 from pathlib import Path
 
@@ -57,6 +58,25 @@ jax.monitoring.register_event_duration_secs_listener(note_program)
 def seeded():
     """Fits that are given no seed draw it here, the same in every run."""
     np.random.seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def fits_without_folds():
+    """Small tables are fitted once: with folds a fit is six. Tests of folds are marked so."""
+    from diglm.refusal.rules import usual
+
+    fewest = usual.FEWEST_TO_FOLD
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(usual, "FEWEST_TO_FOLD", math.inf)
+        yield fewest
+
+
+@pytest.fixture(autouse=True)
+def folded(request, fits_without_folds):
+    """For tests that are marked so, folds as people have them."""
+    if request.node.get_closest_marker("folds"):
+        patch = request.getfixturevalue("monkeypatch")
+        patch.setattr("diglm.refusal.rules.usual.FEWEST_TO_FOLD", fits_without_folds)
 
 
 @pytest.fixture(autouse=True)
