@@ -64,8 +64,9 @@ def _settled_alone(
     """The head as it will answer, the model that sets the threshold, and answers to held-out rows.
 
     A head with a posterior learns every row in the end. But its answers to rows that it has
-    learned from prove nothing. So a threshold on answers is set as if the rows that set it had not
-    been learned, and sets and intervals by answers of a head that has learned no held-out row.
+    learned from prove nothing. So a threshold on answers is set by a head that has learned of the
+    held-out rows those alone that judge training (which are all of them where there are few), and
+    sets and intervals by one that has learned none.
     """
     split, head = prepared.split, model.head
     viewer = Viewer(prepared.encoder, model)
