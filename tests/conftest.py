@@ -4,6 +4,7 @@ The hook must be in place before `diglm` is first imported, so nothing here impo
 """
 
 import gc
+import importlib
 import math
 import os
 from pathlib import Path
@@ -69,6 +70,15 @@ def fits_without_folds():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(usual, "FEWEST_TO_FOLD", math.inf)
         yield fewest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def mappings_counted_here():
+    """A fit reads how many mappings there are; `bounded_programs` does so less often."""
+    with pytest.MonkeyPatch.context() as patch:
+        run = importlib.import_module("diglm.fitting.run")  # the package names its function so, too
+        patch.setattr(run, "drop_programs", lambda: None)
+        yield
 
 
 @pytest.fixture(autouse=True)
