@@ -4,6 +4,8 @@ The hook must be in place before `diglm` is first imported, so nothing here impo
 """
 
 import gc
+import importlib
+import math
 import os
 from pathlib import Path
 
@@ -53,18 +55,38 @@ def note_program(event: str, seconds: float, **_) -> None:
 jax.monitoring.register_event_duration_secs_listener(note_program)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def keeping_programs():
-    """Fits of many shapes are at home here; `bounded_programs` says when there are too many."""
-    from diglm import compiling
-
-    compiling.MOST_MAPPINGS = 2 * MOST_MAPPINGS
-
-
 @pytest.fixture(autouse=True)
 def seeded():
     """Fits that are given no seed draw it here, the same in every run."""
     np.random.seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def fits_without_folds():
+    """Small tables are fitted once: with folds a fit is six. Tests of folds are marked so."""
+    from diglm.refusal.rules import usual
+
+    fewest = usual.FEWEST_TO_FOLD
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(usual, "FEWEST_TO_FOLD", math.inf)
+        yield fewest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def mappings_counted_here():
+    """A fit reads how many mappings there are; `bounded_programs` does so less often."""
+    with pytest.MonkeyPatch.context() as patch:
+        run = importlib.import_module("diglm.fitting.run")  # the package names its function so, too
+        patch.setattr(run, "drop_programs", lambda: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def folded(request, fits_without_folds):
+    """For tests that are marked so, folds as people have them."""
+    if request.node.get_closest_marker("folds"):
+        patch = request.getfixturevalue("monkeypatch")
+        patch.setattr("diglm.refusal.rules.usual.FEWEST_TO_FOLD", fits_without_folds)
 
 
 @pytest.fixture(autouse=True)

@@ -40,6 +40,7 @@ def test_no_code_hides_from_being_run(page):
     assert set(opened) <= {"python", "bash", "text"}
 
 
+@pytest.mark.folds
 @pytest.mark.parametrize(
     "page",
     [

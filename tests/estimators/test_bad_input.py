@@ -120,7 +120,7 @@ def test_targets_that_cannot_be():
         ({"terms": "entropy"}, "terms must be a dictionary of names and weights, or a list"),
         (
             {"terms": {"peace": 1.0}},
-            r"Expected a term among \['consistency', 'entropy', 'vat'\]; got 'peace'",
+            r"Expected a term among \['consistency', 'entropy', 'pseudo', 'vat'\]; got 'peace'",
         ),
         ({"class_weight": "even"}, "class_weight must be 'balanced'"),
         ({"verbose": "loud"}, "verbose must be 'auto' or True or False; got 'loud'"),

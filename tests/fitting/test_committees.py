@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from diglm import HybridClassifier, HybridRegressor, load, sweep
-from diglm.fitting.settle import expected_share
+from diglm.fitting.committee import expected_share
 from diglm.fitting.split import deal, split_labels, split_rows
 from diglm.recipes import CouplingFlow
 
@@ -115,7 +115,7 @@ def test_rows_that_judge_the_head_teach_it_nothing():
     told = HybridRegressor(CouplingFlow(tail=1, members=2), score="variance", **settings)
     for model, everybody in ((dealt, False), (told, True)):
         request = model._request(0)
-        assert request.reads_head("vector") == everybody
+        assert request.rules_read_head("vector") == everybody
     swept = sweep(dealt, X, y, generative_weight=[0.5, 1.0])
     assert len(swept.models[0].model_.members) >= 1
     assert np.all(np.isfinite(swept.table["held_out_nll"] if "held_out_nll" in swept.table else 0))

@@ -80,6 +80,12 @@ class Prepared:
         """How many rows are not trained on."""
         return len(self.whole_split.held_out)
 
+    @property
+    def batch(self) -> Batch:
+        """All rows, with the targets that people gave."""
+        values = at_centres(self.encoder, self.encoded.values)
+        return self.target.read(self.rows.y).batch(values, self.rows.weights)
+
     def weighing(self, generative_weight: float) -> "Prepared":
         """The same run with another weight of log p(x)."""
         request = self.request.weighing(generative_weight)

@@ -1,25 +1,20 @@
 """After training: base and head settled, the threshold set, what was learned put together."""
 
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import cast
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from diglm.compiling import jit_once
 from diglm.fitting.classbase import with_base_of_classes
+from diglm.fitting.committee import settled_committee
 from diglm.fitting.prepare import Prepared, can_have_class_base
 from diglm.fitting.sources import AbstractSource, pieces
-from diglm.fitting.split import Split
-from diglm.heads import AbstractResponse, ConjugateHead, Features, pool
+from diglm.fitting.told import Told, agreement_of, told_by
+from diglm.heads import ConjugateHead, Settled
 from diglm.heads.bayesian.regression import Statistics
-from diglm.heads.calibration import Judged, row_likelihoods
 from diglm.hybrid import Hybrid
 from diglm.predictor import evaluate
-from diglm.predictor.agreement import Agreement
 from diglm.predictor.look import Viewer
 from diglm.predictor.memory import Memory
 from diglm.predictor.online import remembering
@@ -27,21 +22,10 @@ from diglm.predictor.predictor import Predictor
 from diglm.predictor.seen import mark_rows
 from diglm.refusal import Known, LeftOut, Refusal, fit_refusal
 from diglm.training import FitResult
-from diglm.types import placed
 
 NOBODY = np.zeros(0, int)
 DOUBT = 2.0  # standard errors: of the best of many epochs, one is soon gained by chance
 MOST_TO_DOUBT = 200  # held-out rows; by more of them, training is judged well
-SHARES = np.linspace(0.0, 1.0, 101)
-TOO_LITTLE = 0.02  # of a share, to be worth the time of asking
-MOST_TO_JUDGE = 5_000
-
-
-class Told(NamedTuple):
-    """Rows by their numbers, and the answers to them of those who have not learned from them."""
-
-    rows: np.ndarray
-    response: AbstractResponse
 
 
 def settle(
@@ -51,24 +35,15 @@ def settle(
     left_out: LeftOut | None = None,
 ) -> Predictor:
     """The predictor that training has led to."""
-    split = prepared.split
     if prepared.begun.split is not None:
-        model, told = _settled_committee(prepared, prepared.begun.split, result.model)
-        sums = None
+        model, told = settled_committee(prepared, prepared.begun.split, result.model)
+        judge, sums = model, None
     else:
         model = _with_base(prepared, _worth_training(prepared, result.model))
-        viewer = Viewer(prepared.encoder, model)
-        trained = NOBODY if model.head.only_held_out else split.train
-        train, held_out = (prepared.features(viewer, part) for part in (trained, split.held_out))
-        exact = result.stopped == "exact"
-        settled = model.head.settle(train, held_out, exact=exact)
-        head = settled.head
-        if head.learns_all:  # its answers to rows that it has learned from prove nothing
-            head = model.head.settle(train, held_out.take(NOBODY), exact=exact).head
-        told = _told(prepared, eqx.tree_at(lambda m: m.head, model, head))
+        settled, judge, told = _settled_alone(prepared, model, exact=result.stopped == "exact")
         model, sums = eqx.tree_at(lambda m: m.head, model, settled.head), settled.sums
     viewer = Viewer(prepared.encoder, model, prepared.groups)
-    refusal = _refusal(prepared, viewer, left_out)
+    refusal = _refusal(prepared, Viewer(prepared.encoder, judge, prepared.groups), left_out)
     predictor = Predictor(
         prepared.encoder,
         prepared.target,
@@ -76,11 +51,42 @@ def settle(
         refusal,
         prepared.groups,
         owner=prepared.request.owner,
-        agreement=_agreement(prepared, viewer, refusal, told),
+        agreement=agreement_of(prepared, viewer, refusal, told),
     )
     if sums is None:
         return predictor
     return _remembering(prepared, predictor, source, sums)
+
+
+def _settled_alone(
+    prepared: Prepared, model: Hybrid, *, exact: bool
+) -> tuple[Settled, Hybrid, Told | None]:
+    """The head as it will answer, the model that sets the threshold, and answers to held-out rows.
+
+    A head with a posterior learns every row in the end. But its answers to rows that it has
+    learned from prove nothing. So a threshold on answers is set by a head that has learned of the
+    held-out rows those alone that judge training (which are all of them where there are few), and
+    sets and intervals by one that has learned none.
+    """
+    split, head = prepared.split, model.head
+    viewer = Viewer(prepared.encoder, model)
+    train = prepared.features(viewer, NOBODY if head.only_held_out else split.train)
+
+    def settled_on(rows: np.ndarray) -> Settled:
+        return head.settle(train, prepared.features(viewer, rows), exact=exact)
+
+    def knowing(rows: np.ndarray) -> Hybrid:
+        return eqx.tree_at(lambda m: m.head, model, settled_on(rows).head)
+
+    if not head.learns_all:
+        settled = settled_on(split.held_out)
+        model = eqx.tree_at(lambda m: m.head, model, settled.head)
+        return settled, model, told_by(prepared, model)
+    settled = settled_on(prepared.whole_split.held_out)
+    judge = eqx.tree_at(lambda m: m.head, model, settled.head)
+    if prepared.request.rules_read_head(prepared.encoder.layout):
+        judge = knowing(split.held_out)
+    return settled, judge, told_by(prepared, knowing(NOBODY))
 
 
 def _worth_training(prepared: Prepared, model: Hybrid) -> Hybrid:
@@ -114,126 +120,6 @@ def _worth_training(prepared: Prepared, model: Hybrid) -> Hybrid:
 
 def _with_density(start: Hybrid, model: Hybrid) -> Hybrid:
     return eqx.tree_at(lambda m: m.density, start, model.density, is_leaf=lambda leaf: leaf is None)
-
-
-def _settled_committee(
-    prepared: Prepared, own: Split, trained: Hybrid
-) -> tuple[Hybrid, Told | None]:
-    """The committee, with the plain model from which it set out as one more member.
-
-    Training may have gained by chance, and of few rows a GLM may be the best there is. So the
-    trained members together and the plain model answer in shares that the judged rows tell, and
-    the heads' confidence is judged as they answer. The density of its own is the trained model's.
-    """
-    places, members = _to_judge(prepared, own), trained.members
-    plain = prepared.begun.plain
-    judged = _judged(prepared, own, members, places)
-    usual = np.full(len(members), -np.log(len(members)))
-    if plain is not None and len(places):
-        alone = _judged(prepared, own, [plain], places)
-        together = row_likelihoods([one.head for one in members], judged)
-        share = expected_share(together, row_likelihoods([plain.head], alone), judged.weights)
-        if share < TOO_LITTLE:
-            members, judged, usual = [plain], alone, np.zeros(1)
-        elif share <= 1 - TOO_LITTLE:
-            members = [*members, plain]
-            shares = [np.log(share) + judged.log_shares, np.log1p(-share) + alone.log_shares]
-            zs = np.concatenate([judged.zs, alone.zs])
-            judged = judged._replace(zs=zs, log_shares=np.concatenate(shares))
-            usual = np.append(np.log(share) + usual, np.log1p(-share))
-    trains = [_train(prepared, own, one) for one in members]
-    heads = members[0].head.settle_together([one.head for one in members], trains, judged)
-    settled = [
-        eqx.tree_at(lambda m: m.head, one, head) for one, head in zip(members, heads, strict=True)
-    ]
-    told = None
-    if len(places):
-        rows = own.held_out[places]
-        viewers = (Viewer(prepared.encoder, one) for one in settled)
-        each = [_answered(prepared, viewer, rows) for viewer in viewers]
-        pooled = _pooled(each, placed(judged.log_shares))
-        told = Told(rows, jax.tree.map(np.asarray, pooled))
-    return Hybrid.committee(settled, density=trained.density, log_shares=usual), told
-
-
-@jit_once
-def _pooled(
-    each: list[AbstractResponse], log_shares: Float[Array, " members *rows"]
-) -> AbstractResponse:
-    return pool(jax.tree.map(lambda *parts: jnp.stack(parts), *each), log_shares)
-
-
-def _answered(prepared: Prepared, viewer: Viewer, rows: np.ndarray) -> AbstractResponse:
-    codes = None if prepared.codes is None else prepared.codes[rows]
-    seen = viewer.look(prepared.encoded.take(rows), codes, evaluate.respond)
-    return seen.response  # type: ignore[return-value]
-
-
-def _told(prepared: Prepared, model: Hybrid) -> Told | None:
-    """Answers of a model to the rows that it was not trained on."""
-    rows = prepared.whole_split.held_out
-    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_TO_JUDGE)).astype(int)]
-    if len(rows) == 0 or prepared.target.density_only:
-        return None
-    viewer = Viewer(prepared.encoder, model, prepared.groups)
-    return Told(rows, _answered(prepared, viewer, rows))
-
-
-def _agreement(
-    prepared: Prepared, viewer: Viewer, refusal: Refusal, told: Told | None
-) -> Agreement | None:
-    """How well the answers to held-out rows agree with their targets, where they are answered."""
-    if told is None:
-        return None
-    rows, response = told
-    codes = None if prepared.codes is None else prepared.codes[rows]
-    known = viewer.known(prepared.encoded.take(rows), codes)
-    answered = ~refusal.rejects(known) & (prepared.rows.weights[rows] > 0)
-    return Agreement.of(prepared.target, response, prepared.rows.y[rows], answered)
-
-
-def expected_share(
-    trained: Float[np.ndarray, " rows"],
-    plain: Float[np.ndarray, " rows"],
-    weights: Float[np.ndarray, " rows"],
-) -> float:
-    r"""The expected share w of a model in the mixture $w\,p_1(y|x) + (1 - w)\,p_0(y|x)$.
-
-    Given log-likelihoods of rows times their weights, from a uniform prior. Few rows leave both
-    models about half, many decide.
-    """
-    counted = weights > 0
-    first, second = (told[counted] / weights[counted] for told in (trained, plain))
-    with np.errstate(divide="ignore"):
-        mixed = np.logaddexp(np.log(SHARES)[:, None] + first, np.log1p(-SHARES)[:, None] + second)
-    fit = mixed @ weights[counted]
-    posterior = np.exp(fit - np.max(fit))
-    return float(posterior @ SHARES / np.sum(posterior))
-
-
-def _to_judge(prepared: Prepared, own: Split) -> np.ndarray:
-    """Places among the rows that judge a committee of those that count."""
-    places = np.flatnonzero(prepared.rows.weights[own.held_out] > 0)
-    return places[np.linspace(0, len(places) - 1, min(len(places), MOST_TO_JUDGE)).astype(int)]
-
-
-def _judged(prepared: Prepared, own: Split, members: list[Hybrid], places: np.ndarray) -> Judged:
-    """The rows as each member sees them, and who may answer for which."""
-    rows = own.held_out[places]
-    seen = [prepared.features(Viewer(prepared.encoder, one), rows) for one in members]
-    may = np.ones((len(members), len(rows)), bool)
-    if len(members) > 1:
-        left_out = (left - len(own.train) for left in prepared.begun.left_out)
-        may = np.stack([np.isin(places, left) for left in left_out])
-    with np.errstate(divide="ignore"):
-        shares = np.log(may / np.sum(may, axis=0))
-    return Judged(np.stack([one.z for one in seen]), shares, seen[0].y, seen[0].weight)
-
-
-def _train(prepared: Prepared, own: Split, member: Hybrid) -> Features:
-    """Rows that bound the spreads of a member's head."""
-    part = own.train[:0] if member.head.only_held_out else own.train
-    return prepared.features(Viewer(prepared.encoder, member), part)
 
 
 def _refusal(prepared: Prepared, viewer: Viewer, left_out: LeftOut | None) -> Refusal:
@@ -287,8 +173,7 @@ def _remembering(
     unit = prepared.rows.weight_unit
     every = source.every_row(prepared.encode)
     if every is None:
-        batches = list(pieces([prepared.train, prepared.begun.held_out]))
-        marks = [mark_rows(rows.x, rows.y, rows.weight) for rows in batches]
+        marks = [mark_rows(rows.x, rows.y, rows.weight) for rows in pieces([prepared.batch])]
         memory = Memory.of(sums, np.concatenate(marks), unit)
         return replace(predictor, memory=memory)
     known, marks = Statistics.zero(head.dim + 1, head.n_targets), []

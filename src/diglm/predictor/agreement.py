@@ -73,7 +73,7 @@ class Agreement:
         return np.exp(-n * mean * ((1 - level) ** (-1 / n) - 1))
 
 
-def checked_level(level: float) -> float:
+def checked_level(level: float | int) -> float:
     """A probability, or an error."""
     if not OPEN_UNIT.allows(level):
         percent = " Write 95 % as 0.95." if Real(1.0).allows(level) else ""

@@ -114,7 +114,9 @@ class Predictor:
             "rejected": rejected,
         }
 
-    def interval(self, response: AbstractResponse, level: float) -> tuple[np.ndarray, np.ndarray]:
+    def interval(
+        self, response: AbstractResponse, level: float | int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Ends of the intervals of numbers that hold y with that probability."""
         target, level = self.target, checked_level(level)
         if self.agreement is None:
@@ -122,7 +124,7 @@ class Predictor:
         return target.distribution(response).agreeing(self.agreement.tails(level))  # type: ignore
 
     def classes_within(
-        self, known: Known, level: float, *, by_class: bool
+        self, known: Known, level: float | int, *, by_class: bool
     ) -> Bool[np.ndarray, "rows classes"]:
         """Sets of classes that hold the truth with that probability; none for rows refused."""
         level, probabilities = checked_level(level), self.target.answers(known.response)

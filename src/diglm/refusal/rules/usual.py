@@ -3,7 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,25 @@ RATE = Real(0.0, 1.0, open_low=True, open_high=True)
 ROUNDING = 1e-12
 FEWEST_FOR_TAIL = 8  # held-out rows; fewer say nothing of where strangeness fades
 FEWEST_TO_FOLD = 20
+
+
+class Fallback(NamedTuple):
+    """What decides where no threshold carries a promise.
+
+    Attributes:
+        by_tail: whether the limit is where strangeness fades, if enough rows tell.
+        by_share: whether it is where the share of all rows that may be refused begins.
+    """
+
+    by_tail: bool
+    by_share: bool
+
+
+FALLBACKS = {
+    "tail": Fallback(by_tail=True, by_share=False),
+    "minimum": Fallback(by_tail=False, by_share=False),
+    "quantile": Fallback(by_tail=True, by_share=True),
+}
 
 
 @dataclass
@@ -54,7 +73,7 @@ class Conformal(AbstractRule):
         "rate": [RATE],
         "by": [OneOf(None, *KINDS)],
         "folds": [OneOf(0), Whole(2)],
-        "few": [OneOf("tail", "minimum", "quantile")],
+        "few": [OneOf(*FALLBACKS)],
     }
 
     def fit(self, seen: Calibration) -> Threshold:
@@ -64,8 +83,9 @@ class Conformal(AbstractRule):
             rank = math.floor(self.rate * (n + 1) + ROUNDING)
             return Threshold(*ranks.limits(rank), "conformal", ranks)
         every = np.sort(np.concatenate([seen.held_out, seen.training]))[::-1]
-        place = math.floor(self.rate * (len(every) + 1)) if self.few == "quantile" else 0
-        tail = self.few != "minimum" and place == 0 and n >= FEWEST_FOR_TAIL
+        fallback = FALLBACKS[self.few]
+        place = math.floor(self.rate * (len(every) + 1)) if fallback.by_share else 0
+        tail = fallback.by_tail and place == 0 and n >= FEWEST_FOR_TAIL
         if tail:
             how = "where strangeness would reach at that rate if it faded exponentially"
         elif place:
