@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from diglm import HybridClassifier, HybridRegressor, load, sweep
-from diglm.fitting.settle import expected_share
+from diglm.fitting.committee import expected_shares
 from diglm.fitting.split import deal, split_labels, split_rows
 from diglm.recipes import CouplingFlow
 
@@ -123,16 +123,26 @@ def test_rows_that_judge_the_head_teach_it_nothing():
 
 def test_the_share_of_a_model_is_its_expectation_given_how_well_it_did():
     rng = np.random.default_rng(0)
-    ones, none = np.ones(2000), np.zeros(0)
-    assert expected_share(none, none, none) == pytest.approx(0.5)
+    ones, none = np.ones(2000), np.zeros((2, 0))
+
+    def share(first, second, weights=ones):
+        shares = expected_shares(np.stack([first, second]), weights)
+        assert shares.sum() == pytest.approx(1)
+        return shares[0]
+
+    assert np.allclose(expected_shares(none, none[0]), 0.5)
+    assert np.allclose(expected_shares(np.zeros((3, 0)), none[0]), 1 / 3)
     same = rng.normal(size=2000)
-    assert expected_share(same, same, ones) == pytest.approx(0.5)
+    assert share(same, same) == pytest.approx(0.5)
     # Rows of a mixture of two known densities in shares of 0.7 and 0.3.
     y = np.where(rng.random(2000) < 0.7, rng.normal(0, 1, 2000), rng.normal(3, 0.5, 2000))
     first, second = stats.norm.logpdf(y), stats.norm.logpdf(y, 3, 0.5)
-    assert expected_share(first, second, ones) == pytest.approx(0.7, abs=0.04)
-    assert expected_share(3 * first, 3 * second, 3 * ones) == pytest.approx(0.7, abs=0.04)
-    assert expected_share(second, first, ones) == pytest.approx(0.3, abs=0.04)
+    assert share(first, second) == pytest.approx(0.7, abs=0.04)
+    assert share(3 * first, 3 * second, 3 * ones) == pytest.approx(0.7, abs=0.04)
+    assert share(second, first) == pytest.approx(0.3, abs=0.04)
+    # Of a third that is no part of it, next to nothing is left.
+    three = expected_shares(np.stack([first, second, stats.norm.logpdf(y, -4)]), ones)
+    assert three[0] == pytest.approx(0.7, abs=0.05) and three[2] < 0.03
 
 
 def test_one_network_is_one_argument_away():
@@ -169,8 +179,64 @@ def test_where_no_label_is_held_out_some_to_train_on_are_set_apart():
     assert np.array_equal(own.held_out, split.held_out[many[split.held_out]])
 
 
+CLUMPS = dict(n_blocks=2, width=16, depth=1, reject=None, random_state=0, verbose=False)
+
+
+def clumps(n, seed, gap=2.5):
+    """Two clumps in each of two columns: of one class those on one diagonal."""
+    rng = np.random.default_rng(seed)
+    corner = rng.integers(0, 2, (n, 2))
+    return rng.normal(size=(n, 2)) * 0.5 + gap * corner, corner[:, 0] ^ corner[:, 1]
+
+
+def left(y, n_each, seed=0):
+    """Which rows have a label."""
+    rng = np.random.default_rng(seed)
+    picked = [rng.permutation(np.flatnonzero(y == c))[:n_each] for c in np.unique(y)]
+    return np.isin(np.arange(len(y)), np.concatenate(picked))
+
+
+def test_rows_without_a_label_are_believed_where_labels_agree():
+    X, y = clumps(600, 0)
+    known, (fresh, truth) = left(y, 12), clumps(2000, 1)
+    alone = HybridClassifier(CouplingFlow(tail=1), **CLUMPS).fit(X[known], y[known])
+    model = HybridClassifier(CouplingFlow(tail=1), unlabelled=-1, **CLUMPS)
+    model.fit(X, np.where(known, y, -1))
+    assert len(model.model_.members) > len(alone.model_.members)
+    assert model.score(fresh, truth) > 0.97
+    assert model.score(fresh, truth) >= alone.score(fresh, truth)
+
+
+def test_rows_without_a_label_mislead_nobody_where_classes_overlap():
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 2, 2600)
+    X = rng.normal(size=(2600, 4)) + 0.7 * y[:, None]
+    X, y, fresh, truth = X[:600], y[:600], X[600:], y[600:]
+    known = left(y, 30)
+    told = []
+    for weight in (0.0, "auto", 3.0):
+        model = HybridClassifier(CouplingFlow(tail=1), unlabelled=-1, vat_weight=weight, **CLUMPS)
+        model.fit(X, np.where(known, y, -1))
+        told.append(-np.mean(model.predict_log_proba(fresh)[np.arange(2000), truth]))
+    plain, usual, forced = told
+    assert usual < plain + 0.02 and usual < forced + 0.005
+
+
+def test_without_terms_a_committee_is_that_of_the_labelled_rows():
+    """The same rows teach and judge; but for units, which come from all rows, nothing differs."""
+    X, y = curves(300, 9)
+    X = stats.norm.ppf((stats.rankdata(X, axis=0) - 0.5) / 300)
+    known = left(np.arange(300) % 2, 50)
+    settings = SMALL | dict(n_epochs=30, reject=None)
+    model = HybridRegressor(CouplingFlow(tail=1, members=2), **settings)
+    fresh, truth = curves(1000, 10)
+    alone = np.mean((model.fit(X[known], y[known]).predict(fresh) - truth) ** 2)
+    others = np.mean((model.fit(X, np.where(known, y, np.nan)).predict(fresh) - truth) ** 2)
+    assert others == pytest.approx(alone, rel=0.1)
+
+
 def test_a_first_fit_compiles_few_programs():
-    """Each program takes longer than the work of the small ones; slices and sums are no programs."""
+    """Each program takes longer than the work of small ones; slices and sums are no programs."""
     compiled = []
 
     def note(event, *_, **__):
