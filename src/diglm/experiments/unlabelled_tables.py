@@ -213,7 +213,7 @@ class Config:
     """Which tables, on how many seeds, and from which on."""
 
     tables: tuple[str, ...] = tuple(JUDGED_ON)
-    seeds: int = 5
+    seeds: int = 3
     first_seed: int = 0
 
 
