@@ -7,6 +7,7 @@ import pytest
 
 from diglm.__about__ import __version__
 from diglm.experiments.frame import Folders, Run, whole
+from diglm.experiments.frame.contrary import reservations
 from diglm.experiments.frame.page import DOWN, UP, Column, Found, Results, image_table
 from diglm.experiments.frame.paper import TABLE_1
 from diglm.experiments.frame.short import SHORT
@@ -92,6 +93,33 @@ def test_numbers_and_figures_that_are_there_are_shown(folders):
     assert "](figures/figure_4b.png)\n\n*mnist_1 †*" in page
     rows = image_table(Results("full", folders), "mnist", "notmnist", TABLE_1).splitlines()
     assert len(rows) == 2 + len(TABLE_1)
+
+
+def test_what_contradicts_the_paper_is_said_from_the_numbers(folders):
+    of = Results("full", folders)
+    assert reservations(of, "svhn", "cifar10") == "*Nothing of this table has been run.*"
+    folders.results.mkdir()
+    told = {0.0: (1.45, 3.65, 0.0), 0.1: (1.6, 3.5, 0.026), 1.0: (1.34, 3.74, 0.003)}
+    for run in study("svhn").runs(study("svhn").full):
+        weight = run.config["weight"]
+        if weight not in told:
+            continue
+        entropy, nll, refused = told[weight]
+        strange = {
+            "entropy": {"minimum": entropy, "conformal": 2.0},
+            "nll": {"minimum": nll, "conformal": 2.5},
+            "refused": {"minimum": refused, "conformal": 0.62},
+        }
+        record = stored(run, metrics={"strange": {"cifar10": strange}})
+        if weight == 1.0:
+            record["config"]["n_epochs"] = 8
+        (folders.results / f"{run.name}.json").write_text(json.dumps(record))
+    said = reservations(of, "svhn", "cifar10")
+    assert "different numbers of epochs (8, 16)" in said
+    assert "under the paper's rule 0.0% at 0, 2.6% at 0.1/D, 0.3% at 1/D; under ours 62.0%" in said
+    assert "surer than those of the model without a density (1.45): 1.34 at 1/D." in said
+    assert "worse in NLL than those of the model without a density (3.65): 3.74 at 1/D." in said
+    assert said in page_of("full", folders)
 
 
 def test_what_the_readme_shows_is_measured_by_studies():
