@@ -122,7 +122,7 @@ def test_rows_without_a_label_may_have_gaps(few, rows):
     rng = np.random.default_rng(3)
     gaps = (rng.random(X.shape) < 0.3) & ~known[:, None]
     gappy = np.where(gaps, np.nan, X)
-    settings = TINY | dict(n_epochs=60)
+    settings = TINY | dict(n_epochs=25)
     model = HybridClassifier(CouplingFlow(tail=1), unlabelled=-1, vat_weight=1.0, **settings)
     if rows == "marked":
         model.fit(gappy, np.where(known, y, -1))
