@@ -115,6 +115,7 @@ def test_without_terms_few_labels_leave_a_plain_glm(few):
     assert shaped.model_.density is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["marked", "apart"])
 def test_rows_without_a_label_may_have_gaps(few, rows):
     """Also such as no labelled row has, and also where the gap lies in the column that tells."""
@@ -122,7 +123,7 @@ def test_rows_without_a_label_may_have_gaps(few, rows):
     rng = np.random.default_rng(3)
     gaps = (rng.random(X.shape) < 0.3) & ~known[:, None]
     gappy = np.where(gaps, np.nan, X)
-    settings = TINY | dict(n_epochs=25)
+    settings = TINY | dict(n_epochs=60)
     model = HybridClassifier(CouplingFlow(tail=1), unlabelled=-1, vat_weight=1.0, **settings)
     if rows == "marked":
         model.fit(gappy, np.where(known, y, -1))
