@@ -8,6 +8,8 @@ of results that its writer reads; a test checks that the pages hold what the fil
 """
 
 import ast
+import functools
+import itertools
 import json
 import math
 import re
@@ -225,41 +227,59 @@ def growth() -> str:
 
 def images_in_short(study: str) -> str:
     """A line for each weight of the density."""
-    found = _of_study(study)
-    strange = list(found[0]["metrics"]["strange"])
+    rows = _of_study(study)
+    strange = list(rows[0][0]["metrics"]["strange"])
     heads = "".join(f" AUROC {name} |" for name in strange)
     lines = [
         f"| λ | bits per dimension | error | NLL | refused |{heads}",
         "|---|---:|---:|---:|---:|" + "---:|" * len(strange),
     ]
-    for result in found:
-        metrics = result["metrics"]
-        areas = "".join(f" {metrics['strange'][name]['auroc']:.4f} |" for name in strange)
+    for seeds in rows:
+        metrics = [result["metrics"] for result in seeds]
+        areas = "".join(
+            f" {_mean(metrics, 'strange', name, 'auroc', form='.4f')} |" for name in strange
+        )
         lines.append(
-            f"| {_lambda(result)} | {metrics['bits_per_dimension']:.2f} | {metrics['error']:.2%} | "
-            f"{metrics['nll']:.3f} | {metrics['refused']['conformal']:.2%} |{areas}"
+            f"| {_lambda(seeds)} | {_mean(metrics, 'bits_per_dimension', form='.2f')} | "
+            f"{_mean(metrics, 'error', form='.2%')} | {_mean(metrics, 'nll', form='.3f')} | "
+            f"{_mean(metrics, 'refused', 'conformal', form='.2%')} |{areas}"
         )
     return "\n".join(lines)
 
 
-def _of_study(study: str) -> list[dict]:
+def _of_study(study: str) -> list[list[dict]]:
+    """Results by weight, those of all seeds together."""
     found = [json.loads(path.read_text()) for path in (ROOT / "results").glob(f"{study}_*.json")]
-    return sorted(found, key=lambda result: result["config"]["weight"])
+    found.sort(key=lambda result: (result["config"]["weight"], result["seed"]))
+    return [list(same) for _, same in itertools.groupby(found, lambda r: r["config"]["weight"])]
+
+
+def _mean(found: list[dict], *place: str, form: str) -> str:
+    """A number over seeds: the mean, and where there are several the standard deviation."""
+    told = [functools.reduce(lambda part, key: part[key], place, one) for one in found]
+    spread = f" ± {statistics.stdev(told):{form}}" if len(told) > 1 else ""
+    return f"{statistics.fmean(told):{form}}{spread}"
+
+
+def _by_rule(found: list[dict], key: str, form: str) -> str:
+    return ", ".join(_mean(found, key, rule, form=form) for rule in ("minimum", "conformal"))
 
 
 def images(study: str) -> str:
     """The paper's table for a set of images: familiar ones, then each set that is strange."""
-    found = _of_study(study)
+    rows = _of_study(study)
     lines = [
         "| λ | bits per dimension | error | NLL | refused: paper's rule, ours | epochs | minutes |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for result in found:
-        metrics = result["metrics"]
+    for seeds in rows:
+        metrics = [result["metrics"] for result in seeds]
+        minutes = statistics.fmean(result["seconds"] for result in seeds) / 60
         lines.append(
-            f"| {_lambda(result)} | {metrics['bits_per_dimension']:.2f} | {metrics['error']:.2%} | "
-            f"{metrics['nll']:.3f} | {_refused(metrics)} | {result['config']['n_epochs']} | "
-            f"{result['seconds'] / 60:.0f} |"
+            f"| {_lambda(seeds)} | {_mean(metrics, 'bits_per_dimension', form='.2f')} | "
+            f"{_mean(metrics, 'error', form='.2%')} | {_mean(metrics, 'nll', form='.3f')} | "
+            f"{_by_rule(metrics, 'refused', '.2%')} | {seeds[0]['config']['n_epochs']} | "
+            f"{minutes:.0f} |"
         )
     lines += [
         "",
@@ -268,25 +288,25 @@ def images(study: str) -> str:
         "| refused: paper's rule, ours | AUROC | AUPR | FPR at 95 % |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for result in found:
-        for name, metrics in result["metrics"]["strange"].items():
-            nll, entropy = (
-                ", ".join(f"{metrics[key][rule]:.2f}" for rule in ("minimum", "conformal"))
-                for key in ("nll", "entropy")
-            )
+    for seeds in rows:
+        for name in seeds[0]["metrics"]["strange"]:
+            metrics = [result["metrics"]["strange"][name] for result in seeds]
+            ranks = [_mean(metrics, key, form=".4f") for key in ("auroc", "aupr")]
             lines.append(
-                f"| {_lambda(result)} | {name} | {metrics['bits_per_dimension']:.2f} | {nll} | "
-                f"{entropy} | {_refused(metrics)} | {metrics['auroc']:.4f} | "
-                f"{metrics['aupr']:.4f} | {metrics['fpr95']:.2%} |"
+                f"| {_lambda(seeds)} | {name} | {_mean(metrics, 'bits_per_dimension', form='.2f')} "
+                f"| {_by_rule(metrics, 'nll', '.2f')} | {_by_rule(metrics, 'entropy', '.2f')} | "
+                f"{_by_rule(metrics, 'refused', '.2%')} | {' | '.join(ranks)} | "
+                f"{_mean(metrics, 'fpr95', form='.2%')} |"
             )
-    return "\n".join([*lines, *_reservations(found)])
+    return "\n".join([*lines, *_reservations(rows)])
 
 
-def _reservations(found: list[dict]) -> list[str]:
+def _reservations(rows: list[list[dict]]) -> list[str]:
     """Which rows were trained under a schedule that no command has."""
     edited = [
-        f"{_lambda(result)}, whose rate followed a schedule {result['config']['schedule']}"
-        for result in found
+        f"{_lambda([result])}, whose rate followed a schedule {result['config']['schedule']}"
+        for seeds in rows
+        for result in seeds
         if "schedule" in result["config"]
     ]
     if not edited:
@@ -329,13 +349,10 @@ def glow(result: dict) -> str:
     return "\n".join(lines)
 
 
-def _lambda(result: dict) -> str:
-    weight = result["config"]["weight"]
-    return (f"{weight:g}/D" if weight > 0 else "0") + mark(result)
-
-
-def _refused(metrics: dict) -> str:
-    return f"{metrics['refused']['minimum']:.2%}, {metrics['refused']['conformal']:.2%}"
+def _lambda(seeds: list[dict]) -> str:
+    weight = seeds[0]["config"]["weight"]
+    marked = next((mark(result) for result in seeds if mark(result)), "")
+    return (f"{weight:g}/D" if weight > 0 else "0") + marked
 
 
 def _from_file(name: str, write: Callable[[dict], str]) -> Callable[[], str]:
@@ -445,6 +462,46 @@ def half_moons(result: dict) -> str:
     return "\n".join([*lines, "", f"{n} seeds, from {result['seed']} on."])
 
 
+def unlabelled_tables() -> str:
+    """Errors with and without the rows that have no label, and what these gain."""
+    names = ("labels alone", "with unlabelled rows", "LabelSpreading", "SelfTraining")
+    lines = [
+        f"| table, labels | {' | '.join(names)} | gain | gain in NLL |",
+        "|---|" + "---:|" * (len(names) + 2),
+    ]
+    gains: dict[str, list[tuple[float, float]]] = {"loss": [], "nll": []}
+    n_seeds = set()
+    for path in sorted((ROOT / "results" / "unlabelled_tables").glob("*.json")):
+        result = json.loads(path.read_text())
+        found, config = result["metrics"], result["config"]
+        n_seeds.add(config["seeds"])
+        cells = [f"{statistics.fmean(found[n]['loss']):.3f}" if n in found else "" for n in names]
+        for what, told in gains.items():
+            told.append(_gain(found, what))
+            mean, error = told[-1]
+            cells.append(f"{mean:+.3f} ± {error:.3f}")
+        told = f"{config['table']}, {config['labels']}{mark(result)}"
+        lines.append(f"| {told} | {' | '.join(cells)} |")
+    if not n_seeds:
+        return "Not run yet."
+    worse = {what: sum(m < -2 * e for m, e in told) for what, told in gains.items()}
+    mean = {what: statistics.fmean(m for m, _ in told) for what, told in gains.items()}
+    draws, n_tables = ", ".join(map(str, sorted(n_seeds))), len(lines) - 2
+    said = (
+        f"Errors, or RMSE over the spread of y: means over {draws} draws of rows and labels, gains "
+        f"with their standard errors. On average {mean['loss']:+.3f}, in NLL {mean['nll']:+.3f}; "
+        f"worse by more than two standard errors on {worse['loss']} of {n_tables} tables, in NLL "
+        f"on {worse['nll']}."
+    )
+    return "\n".join([*lines, "", said])
+
+
+def _gain(found: dict, what: str) -> tuple[float, float]:
+    pairs = zip(found["labels alone"][what], found["with unlabelled rows"][what], strict=True)
+    gains = [alone - others for alone, others in pairs]
+    return statistics.fmean(gains), statistics.stdev(gains) / len(gains) ** 0.5
+
+
 def paper() -> str:
     """The paper's results in short, beside ours."""
     return short_table(Results("full", RESULTS))
@@ -474,6 +531,7 @@ WRITERS: dict[str, Callable[[], str]] = {
     "explanations": _from_file("explanations", explanations),
     "advice": _from_file("advice", advice),
     "half_moons": _from_file("half_moons", half_moons),
+    "unlabelled_tables": unlabelled_tables,
     "absent": _from_file("absent", absent),
 }
 PAGES = ("README.md", "docs/flights.md", "docs/uci.md", "docs/bayesian.md", "docs/images.md")

@@ -115,6 +115,34 @@ def test_without_terms_few_labels_leave_a_plain_glm(few):
     assert shaped.model_.density is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", ["marked", "apart"])
+def test_rows_without_a_label_may_have_gaps(few, rows):
+    """Also such as no labelled row has, and also where the gap lies in the column that tells."""
+    X, y, known = few
+    rng = np.random.default_rng(3)
+    gaps = (rng.random(X.shape) < 0.3) & ~known[:, None]
+    gappy = np.where(gaps, np.nan, X)
+    settings = TINY | dict(n_epochs=60)
+    model = HybridClassifier(CouplingFlow(tail=1), unlabelled=-1, vat_weight=1.0, **settings)
+    if rows == "marked":
+        model.fit(gappy, np.where(known, y, -1))
+    else:
+        model.fit(gappy[known], y[known], X_unlabelled=gappy[~known])
+    told = model.predict_proba(gappy)
+    assert np.allclose(told.sum(axis=1), 1) and np.all(np.isfinite(model.score_samples(gappy)))
+    assert model.score(X, y) > 0.85
+    nothing = np.full((1, 2), np.nan)
+    assert abs(model.predict_proba(nothing)[0, 0] - 0.5) < 0.35  # what is left is how often
+
+
+def test_labels_of_rows_without_a_weight_are_none(few):
+    X, y, known = few
+    marked = np.where(known, y, -1)
+    with pytest.raises(ValueError, match="no label to learn from|No training row has a label"):
+        HybridClassifier(unlabelled=-1, **TINY).fit(X, marked, sample_weight=~known)
+
+
 def test_what_cannot_be_learned_from(few):
     X, y, known = few
     tiny = dict(unlabelled=-1, **TINY)

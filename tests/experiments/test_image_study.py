@@ -11,6 +11,7 @@ from diglm.data.image_sets import Labelled
 from diglm.experiments import image_recipes, image_study
 from diglm.experiments.frame import Folders, Study
 from diglm.experiments.image_study import ImageStudy, separation
+from diglm.experiments.registry import study
 from diglm.report import results
 
 KINDS = ("densities", "confidence", "samples", "interpolations")
@@ -18,7 +19,8 @@ STUDY = ImageStudy(
     name="squares",
     strange=("noise",),
     weights=(1.0,),
-    epochs=(1,),
+    epochs=1,
+    seeds=(0,),
     figures=tuple((1.0, kind, f"squares_{kind}.png") for kind in KINDS),
     settings={"n_blocks": [1], "width": 4, "batch_size": 16, "verbose": False},
 )
@@ -65,7 +67,9 @@ def test_the_columns_of_the_papers_table_are_there(ran):
     assert 0 <= metrics["error"] <= 1 and metrics["nll"] > 0
     assert 0 < metrics["bits_per_dimension"] < 8.5
     strange = metrics["strange"]["noise"]
-    assert strange["entropy"]["conformal"] <= np.log(10) + 1e-6
+    for rule in ("minimum", "conformal"):
+        assert 0 <= strange["entropy"][rule] <= np.log(10) + 1e-6
+        assert strange["nll"][rule] > 0 and 0 <= strange["refused"][rule] <= 1
     assert 0 <= strange["auroc"] <= 1 and result["seconds"] > 0
     assert result["config"]["weight"] == 1.0 and result["config"]["n_epochs"] == 1
 
@@ -83,15 +87,29 @@ def test_the_first_images_are_taken(monkeypatch):
     assert [len(part.y) for part in (*parts[:2], parts[2]["noise"])] == [20, 9, 9]
 
 
-def test_each_weight_has_its_epochs():
-    with pytest.raises(ValueError, match="as many epochs as weights"):
-        replace(STUDY, epochs=(1, 2))
-    two = image_study.runs(replace(STUDY, weights=(1.0, 0.0), epochs=(3, 2)))
-    assert [(run.name, run.config["n_epochs"]) for run in two] == [
-        ("squares_1", 3),
-        ("squares_0", 2),
+@pytest.mark.parametrize("name", ["mnist", "svhn"])
+def test_the_papers_tables_have_one_recipe_and_two_seeds(name):
+    full = study(name).full
+    found = image_study.runs(full)
+    assert len(found) == len(full.weights) * len(full.seeds) and len(full.seeds) >= 2
+    assert len({run.name for run in found}) == len(found)
+    alike = [{k: v for k, v in run.config.items() if k != "weight"} for run in found]
+    assert all(config == alike[0] for config in alike) and alike[0]["n_epochs"] == full.epochs
+    assert {(run.config["weight"], run.seed) for run in found} == {
+        (weight, seed) for weight in full.weights for seed in full.seeds
+    }
+    shown = {(weight, kind) for weight, kind, _ in full.figures}
+    assert shown >= {(0.0, "densities"), (1.0, "densities"), (1.0, "interpolations")}
+
+
+def test_figures_are_those_of_the_first_seed():
+    two = image_study.runs(replace(STUDY, weights=(1.0, 0.0), seeds=(0, 3)))
+    assert [(run.name, run.seed, len(run.figures)) for run in two] == [
+        ("squares_1", 0, 4),
+        ("squares_0", 0, 0),
+        ("squares_1_seed3", 3, 0),
+        ("squares_0_seed3", 3, 0),
     ]
-    assert len(two[0].figures) == 4 and not two[1].figures
 
 
 def test_figures_are_drawn_and_the_model_is_kept(ran):

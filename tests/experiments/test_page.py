@@ -7,6 +7,7 @@ import pytest
 
 from diglm.__about__ import __version__
 from diglm.experiments.frame import Folders, Run, whole
+from diglm.experiments.frame.contrary import reservations
 from diglm.experiments.frame.page import DOWN, UP, Column, Found, Results, image_table
 from diglm.experiments.frame.paper import TABLE_1
 from diglm.experiments.frame.short import SHORT
@@ -40,6 +41,8 @@ def test_a_gap_says_which_way_it_goes():
     assert entropy.cell(1.0, 2.0) == "**1.00** (2.00, worse by 1.00)"
     assert entropy.cell(1.0, 1.001) == "**1.00** (1.00, equal)"
     assert entropy.cell(None, 1.0) == "not run (1.00)" and entropy.cell(None, None) == "not run"
+    assert entropy.cell([2.0, 3.0], 1.0) == "**2.50** ± 0.71 (1.00, better by 1.50)"
+    assert entropy.cell([], 1.0) == "not run (1.00)" and entropy.cell([2.0], None) == "**2.00**"
 
 
 @pytest.mark.parametrize(
@@ -72,8 +75,10 @@ def test_every_figure_and_table_of_the_paper_has_its_place(folders):
 
 def test_numbers_and_figures_that_are_there_are_shown(folders):
     for run in study("mnist").runs(study("mnist").full):
-        strange = {"bits_per_dimension": 4.0, "nll": {"minimum": 2.0}, "entropy": {"minimum": 2.3}}
-        metrics = {"bits_per_dimension": 1.2, "error": 0.01, "nll": 0.03}
+        rules = {"minimum": 2.0, "conformal": 2.25}
+        strange = {"bits_per_dimension": 4.0, "nll": rules, "entropy": rules}
+        strange |= {"refused": {"minimum": 0.003, "conformal": 0.62}}
+        metrics = {"bits_per_dimension": 1.2, "error": 0.01 + 0.002 * run.seed, "nll": 0.03}
         metrics |= {"strange": {"notmnist": strange}}
         folders.results.mkdir(exist_ok=True)
         path = folders.results / f"{run.name}.json"
@@ -81,11 +86,42 @@ def test_numbers_and_figures_that_are_there_are_shown(folders):
     folders.figures.mkdir()
     (folders.figures / "figure_4b.png").write_bytes(b"drawn")
     page = page_of("full", folders)
-    assert "**1.00%** (2.22%, better by 1.22%)" in page
-    assert "| 0123456789ab+ † |" in page
+    assert "**1.10%** ± 0.14% (2.22%, better by 1.12%)" in page  # of two seeds
+    assert "| 10 | 0, 1 | 0123456789ab+ † |" in page
+    assert "**2.00** ± 0.00 (2.30, better by 0.30) | **2.25** ± 0.00 |" in page
+    assert "| **0.3%** ± 0.0% | **62.0%** ± 0.0% |" in page
     assert "](figures/figure_4b.png)\n\n*mnist_1 †*" in page
     rows = image_table(Results("full", folders), "mnist", "notmnist", TABLE_1).splitlines()
     assert len(rows) == 2 + len(TABLE_1)
+
+
+def test_what_contradicts_the_paper_is_said_from_the_numbers(folders):
+    of = Results("full", folders)
+    assert reservations(of, "svhn", "cifar10") == "*Nothing of this table has been run.*"
+    folders.results.mkdir()
+    told = {0.0: (1.45, 3.65, 0.0), 0.1: (1.6, 3.5, 0.026), 1.0: (1.34, 3.74, 0.003)}
+    for run in study("svhn").runs(study("svhn").full):
+        weight = run.config["weight"]
+        if weight not in told:
+            continue
+        entropy, nll, refused = told[weight]
+        strange = {
+            "bits_per_dimension": 4.0,
+            "entropy": {"minimum": entropy, "conformal": 2.0},
+            "nll": {"minimum": nll, "conformal": 2.5},
+            "refused": {"minimum": refused, "conformal": 0.62},
+        }
+        metrics = {"bits_per_dimension": 2.4, "error": 0.06, "nll": 0.2}
+        record = stored(run, metrics=metrics | {"strange": {"cifar10": strange}})
+        if weight == 1.0:
+            record["config"]["n_epochs"] = 8
+        (folders.results / f"{run.name}.json").write_text(json.dumps(record))
+    said = reservations(of, "svhn", "cifar10")
+    assert "different numbers of epochs (8, 16)" in said
+    assert "under the paper's rule 0.0% at 0, 2.6% at 0.1/D, 0.3% at 1/D; under ours 62.0%" in said
+    assert "surer than those of the model without a density (1.45): 1.34 at 1/D." in said
+    assert "worse in NLL than those of the model without a density (3.65): 3.74 at 1/D." in said
+    assert said in page_of("full", folders)
 
 
 def test_what_the_readme_shows_is_measured_by_studies():

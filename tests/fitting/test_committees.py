@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.datasets import make_moons
 
 from diglm import HybridClassifier, HybridRegressor, load, sweep
-from diglm.fitting.committee import expected_share
+from diglm.fitting.committee import expected_shares
 from diglm.fitting.split import deal, split_labels, split_rows
 from diglm.recipes import CouplingFlow
 
@@ -123,16 +124,26 @@ def test_rows_that_judge_the_head_teach_it_nothing():
 
 def test_the_share_of_a_model_is_its_expectation_given_how_well_it_did():
     rng = np.random.default_rng(0)
-    ones, none = np.ones(2000), np.zeros(0)
-    assert expected_share(none, none, none) == pytest.approx(0.5)
+    ones, none = np.ones(2000), np.zeros((2, 0))
+
+    def share(first, second, weights=ones):
+        shares = expected_shares(np.stack([first, second]), weights)
+        assert shares.sum() == pytest.approx(1)
+        return shares[0]
+
+    assert np.allclose(expected_shares(none, none[0]), 0.5)
+    assert np.allclose(expected_shares(np.zeros((3, 0)), none[0]), 1 / 3)
     same = rng.normal(size=2000)
-    assert expected_share(same, same, ones) == pytest.approx(0.5)
+    assert share(same, same) == pytest.approx(0.5)
     # Rows of a mixture of two known densities in shares of 0.7 and 0.3.
     y = np.where(rng.random(2000) < 0.7, rng.normal(0, 1, 2000), rng.normal(3, 0.5, 2000))
     first, second = stats.norm.logpdf(y), stats.norm.logpdf(y, 3, 0.5)
-    assert expected_share(first, second, ones) == pytest.approx(0.7, abs=0.04)
-    assert expected_share(3 * first, 3 * second, 3 * ones) == pytest.approx(0.7, abs=0.04)
-    assert expected_share(second, first, ones) == pytest.approx(0.3, abs=0.04)
+    assert share(first, second) == pytest.approx(0.7, abs=0.04)
+    assert share(3 * first, 3 * second, 3 * ones) == pytest.approx(0.7, abs=0.04)
+    assert share(second, first) == pytest.approx(0.3, abs=0.04)
+    # Of a third that is no part of it, next to nothing is left.
+    three = expected_shares(np.stack([first, second, stats.norm.logpdf(y, -4)]), ones)
+    assert three[0] == pytest.approx(0.7, abs=0.05) and three[2] < 0.03
 
 
 def test_one_network_is_one_argument_away():
@@ -167,6 +178,58 @@ def test_where_no_label_is_held_out_some_to_train_on_are_set_apart():
     split = split_rows(0.2, None, np.ones(400), 0, many)
     own = split_labels(split, many, 0.2, None, np.ones(400), 0)
     assert np.array_equal(own.held_out, split.held_out[many[split.held_out]])
+
+
+FEW = dict(n_blocks=4, width=32, n_epochs=60, reject=None, random_state=0, verbose=False)
+
+
+def left(y, n_each, seed=0):
+    """Which rows have a label."""
+    rng = np.random.default_rng(seed)
+    picked = [rng.permutation(np.flatnonzero(y == c))[:n_each] for c in np.unique(y)]
+    return np.isin(np.arange(len(y)), np.concatenate(picked))
+
+
+@pytest.mark.slow
+def test_rows_without_a_label_are_believed_where_classes_are_threads_of_rows():
+    X, y = make_moons(600, noise=0.1, random_state=0)
+    fresh, truth = make_moons(2000, noise=0.1, random_state=1)
+    known = left(y, 10)
+    alone = HybridClassifier(CouplingFlow(tail=1), **FEW).fit(X[known], y[known])
+    model = HybridClassifier(CouplingFlow(tail=1), unlabelled=-1, **FEW)
+    model.fit(X, np.where(known, y, -1))
+    assert len(model.model_.members) > len(alone.model_.members)
+    assert model.score(fresh, truth) > alone.score(fresh, truth) + 0.02
+
+
+@pytest.mark.slow
+def test_rows_without_a_label_mislead_nobody_where_classes_overlap():
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 2, 2600)
+    X = rng.normal(size=(2600, 4)) + 0.7 * y[:, None]
+    X, y, fresh, truth = X[:600], y[:600], X[600:], y[600:]
+    known = left(y, 30)
+    told = []
+    for weight in (3.0, "auto"):
+        model = HybridClassifier(CouplingFlow(tail=1), unlabelled=-1, vat_weight=weight, **FEW)
+        model.fit(X, np.where(known, y, -1))
+        told.append(-np.mean(model.predict_log_proba(fresh)[np.arange(2000), truth]))
+    alone = HybridClassifier(CouplingFlow(tail=1), **FEW).fit(X[known], y[known])
+    plain = -np.mean(alone.predict_log_proba(fresh)[np.arange(2000), truth])
+    assert told[1] < plain + 0.02 and told[1] < told[0] + 0.005
+
+
+def test_without_terms_a_committee_is_that_of_the_labelled_rows():
+    """The same rows teach and judge; but for units, which come from all rows, nothing differs."""
+    X, y = curves(300, 9)
+    X = stats.norm.ppf((stats.rankdata(X, axis=0) - 0.5) / 300)
+    known = left(np.arange(300) % 2, 50)
+    settings = SMALL | dict(n_epochs=30, reject=None)
+    model = HybridRegressor(CouplingFlow(tail=1, members=2), **settings)
+    fresh, truth = curves(1000, 10)
+    alone = np.mean((model.fit(X[known], y[known]).predict(fresh) - truth) ** 2)
+    others = np.mean((model.fit(X, np.where(known, y, np.nan)).predict(fresh) - truth) ** 2)
+    assert others == pytest.approx(alone, rel=0.1)
 
 
 def test_a_first_fit_compiles_few_programs():

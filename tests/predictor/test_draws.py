@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from diglm import HybridRegressor
+from diglm.predictor import evaluate
 from diglm.predictor.draw import great_circle
 
 
@@ -120,6 +121,13 @@ def test_interpolation_runs_from_one_row_to_the_other(classifier, moons):
     assert np.allclose(classifier.interpolate(X[:1], X[1:2], 5), path)
     with pytest.raises(ValueError, match="one row for a"):
         classifier.interpolate(X[:2], X[0], 3)
+    with pytest.raises(ValueError, match="way must be one of .*'line'.*; got 'arc'"):
+        classifier.interpolate(X[0], X[1], 3, way="arc")
+    straight = classifier.interpolate(X[0], X[1], 5, way="line")
+    values = classifier.predictor_.encode(straight).values
+    us = evaluate.evaluate(evaluate.latents, classifier.model_, values, np.zeros(0))
+    assert np.allclose(us, np.linspace(us[0], us[-1], 5), atol=1e-3)
+    assert not np.allclose(straight, path, atol=1e-3)
     with pytest.raises(ValueError, match="steps must be a whole number of at least 1; got 0"):
         classifier.interpolate(X[0], X[1], 0)
 

@@ -21,6 +21,7 @@ from diglm.hybrid import Hybrid
 from diglm.objectives import AskedTerms, terms_of
 from diglm.parameters import Constraints, check_parameters, check_whole
 from diglm.predictor import Predictor, save_predictor
+from diglm.predictor.draw import WAYS
 from diglm.predictor.frames import table_like
 from diglm.predictor.scoring import score_file
 from diglm.recipes import AskedSizes
@@ -194,16 +195,18 @@ class AbstractHybridEstimator(
         """Rows with features `Z`, in the container and units of the training table."""
         return self._fitted.invert(np.asarray(Z, float))
 
-    def interpolate(self, a: Rows, b: Rows, steps: int = 8) -> Container:
-        """`steps` rows from row `a` to row `b`, along a great circle of latent space.
+    def interpolate(self, a: Rows, b: Rows, steps: int = 8, *, way: str = "circle") -> Container:
+        """`steps` rows from row `a` to row `b` through latent space.
 
         Latents of many dimensions lie on a shell around zero. A straight line between two of
-        them would cut through its empty middle, so the direction turns at an even pace while the
-        length goes from one to the other.
+        them, `way="line"`, cuts through its empty middle. On a great circle, the default, the
+        direction turns at an even pace while the length goes from one to the other.
         """
         check_whole("steps", steps)
+        if way not in WAYS:
+            raise ValueError(f"way must be one of {[*WAYS]}; got {way!r}.")
         first, second = (self._encode(_one_row(row, name)) for row, name in ((a, "a"), (b, "b")))
-        return self.predictor_.between(first, second, steps)
+        return self.predictor_.between(first, second, steps, way)
 
     # ------------------------------------------------------------------ files
 

@@ -73,7 +73,8 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         entropy_weight: weight of the mean entropy of p(y|x) over unlabelled rows, beside that of
             log p(y|x) over labelled ones.
         vat_weight: weight of virtual adversarial training, a mean over all rows; "auto" is 3 where
-            most rows of a table have no label and its flow is one of couplings, else 0.
+            most rows of a table have no label and its flow is one of couplings, beside networks
+            that do without it, in shares that labels tell; else 0.
         vat_radius: length of its step, in standard deviations of a column, or of a pixel behind the
             logit; "auto" is 0.2 times the square root of their number.
         terms: what else is minimised: names of `diglm.objectives.TERMS` with weights, or terms.

@@ -17,7 +17,8 @@ FULL = ImageStudy(
     name="cifar10",
     strange=("svhn",),
     weights=(1.0,),
-    epochs=(22,),
+    epochs=22,
+    seeds=(0,),
     figures=((1.0, "densities", "cifar10_densities.png"),),
     borrowed=9_000,
     # As for SVHN, but without a reader: of the few images, classes are not learned anyway.
@@ -26,7 +27,8 @@ FULL = ImageStudy(
 )
 SMALL = replace(
     FULL,
-    epochs=(2,),
+    epochs=2,
+    seeds=(0,),
     n_train=2_000,
     n_test=500,
     settings={"n_blocks": 1, "width": 16, "dropout": 0.0},

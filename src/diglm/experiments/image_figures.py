@@ -16,6 +16,7 @@ from diglm.report import (
 )
 
 ACROSS, PAIRS = 10, 5
+WAYS = ("line", "circle")
 WHITE = 255
 TEMPERATURES, DRAWS = (1.0, 0.7), 3
 
@@ -62,15 +63,22 @@ def samples(model: HybridClassifier, test: Labelled, strange: dict[str, Labelled
 def interpolations(
     model: HybridClassifier, test: Labelled, strange: dict[str, Labelled], name: str
 ):
-    """Ways through feature space between pairs of test images."""
-    rows = []
+    """Ways through feature space between pairs of test images, straight as the paper's and turned.
+
+    Straight lines cut through the middle, where there are no features of images; great circles do
+    not.
+    """
+    rows, labels = [], []
     classes = model.classes_
     for i in range(PAIRS):
         first = test.x[test.y == classes[i % len(classes)]][i]
         second = test.x[test.y == classes[(i + len(classes) // 2) % len(classes)]][i]
-        rows.append([_shown(image) for image in model.interpolate(first, second, ACROSS)])
-    figure, axes = new_grid(PAIRS, ACROSS)
-    image_grid(axes, rows, top=WHITE)
+        for way in WAYS:
+            images = model.interpolate(first, second, ACROSS, way=way)
+            rows.append([_shown(image) for image in images])
+            labels.append(way)
+    figure, axes = new_grid(len(rows), ACROSS)
+    image_grid(axes, rows, top=WHITE, row_labels=labels)
     return figure
 
 

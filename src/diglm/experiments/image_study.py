@@ -1,6 +1,7 @@
-"""What the studies of images share: train one model a lambda, judge it, draw it.
+"""What the studies of images share: train models of each lambda, judge them, draw them.
 
-Each lambda is a run of its own, with a result of its own.
+All are trained by one recipe for as many epochs; each lambda and seed is a run of its own, with a
+result of its own. Figures are those of the first seed.
 """
 
 import functools
@@ -29,7 +30,7 @@ class ImageStudy:
         name: of the set, and of the results.
         strange: sets that should be refused, by name.
         weights: generative weights w of lambda = w / D.
-        epochs: of training, one number for each weight.
+        epochs: of training, whatever the weight.
         figures: weight, kind and file of each figure; kinds are those of `image_figures`.
         borrowed: images of the test part to train on, where the training part is not to be had; the
             others are judged.
@@ -38,13 +39,13 @@ class ImageStudy:
         flow: Glow, with its own parameters.
         settings: of the classifier, where they are not its defaults.
         embedded: sets that data of scikit-learn stand in for.
-        seed: of everything random.
+        seeds: of everything random; a model of each for each weight.
     """
 
     name: str
     strange: tuple[str, ...]
     weights: tuple[float, ...]
-    epochs: tuple[int, ...]
+    epochs: int
     figures: tuple[tuple[float, str, str], ...] = ()
     borrowed: int = 0
     n_train: int = 0
@@ -52,31 +53,31 @@ class ImageStudy:
     flow: Glow = field(default_factory=Glow)
     settings: dict[str, Any] = field(default_factory=dict)
     embedded: tuple[str, ...] = ()
-    seed: int = 0
+    seeds: tuple[int, ...] = (0, 1)
 
-    def __post_init__(self):
-        if len(self.weights) != len(self.epochs):
-            raise ValueError(
-                f"Expected as many epochs as weights; got {self.epochs} for {self.weights}."
-            )
+
+def file_of(name: str, weight: float, seed: int) -> str:
+    """What a run is called."""
+    return f"{name}_{weight:g}" + (f"_seed{seed}" if seed else "")
 
 
 def runs(study: ImageStudy) -> list[Run]:
-    """One for each weight."""
+    """One for each weight, seed by seed."""
     sets = functools.cache(lambda: _sets(study))
-    return [_run(study, *pair, sets) for pair in zip(study.weights, study.epochs, strict=True)]
+    return [_run(study, weight, seed, sets) for seed in study.seeds for weight in study.weights]
 
 
-def _run(study: ImageStudy, weight: float, n_epochs: int, sets: Any) -> Run:
-    names = ("weights", "epochs", "figures")
+def _run(study: ImageStudy, weight: float, seed: int, sets: Any) -> Run:
+    names = ("weights", "epochs", "figures", "seeds")
     about = {k: v for k, v in asdict(study).items() if k not in names}
-    name = f"{study.name}_{weight:g}"
-    drawn = {kind: file for shown, kind, file in study.figures if shown == weight}
+    name = file_of(study.name, weight, seed)
+    shown = study.figures if seed == study.seeds[0] else ()
+    drawn = {kind: file for of, kind, file in shown if of == weight}
 
     def measure(work: Work) -> dict[str, Any]:
         train, test, strange = sets()
-        model = _classifier(study, weight, n_epochs, len(train.y))
-        work.say(f"lambda = {weight:g}/D: {n_epochs} epochs; kept in {work.folder}")
+        model = _classifier(study, weight, seed, len(train.y))
+        work.say(f"lambda = {weight:g}/D, seed {seed}: {study.epochs} epochs; in {work.folder}")
         model.fit(train.x, train.y, checkpoint=work.folder / "states")
         model.save(work.model(name))
         work.seconds = model.history_[-1]["seconds"]
@@ -85,8 +86,8 @@ def _run(study: ImageStudy, weight: float, n_epochs: int, sets: Any) -> Run:
             figure.savefig(work.figure(file), dpi=DOTS, bbox_inches="tight")
         return judge(model, train, test, strange)
 
-    config = about | {"weight": weight, "n_epochs": n_epochs}
-    return Run(name, config, measure, seed=study.seed, figures=tuple(drawn.values()))
+    config = about | {"weight": weight, "n_epochs": study.epochs}
+    return Run(name, config, measure, seed=seed, figures=tuple(drawn.values()))
 
 
 def _sets(study: ImageStudy) -> tuple[Labelled, Labelled, dict[str, Labelled]]:
@@ -192,13 +193,13 @@ def _entropy(probabilities: np.ndarray) -> float:
     )
 
 
-def _classifier(study: ImageStudy, weight: float, n_epochs: int, n_images: int) -> HybridClassifier:
+def _classifier(study: ImageStudy, weight: float, seed: int, n_images: int) -> HybridClassifier:
     return HybridClassifier(
         study.flow,
         generative_weight=weight,
-        n_epochs=n_epochs,
+        n_epochs=study.epochs,
         validation_fraction=min(0.2, VALIDATION_IMAGES / n_images),
         score="density",  # the paper's; for others see `diglm.experiments.ood`
-        random_state=study.seed,
+        random_state=seed,
         **study.settings,
     )

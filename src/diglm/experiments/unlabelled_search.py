@@ -81,9 +81,9 @@ def judge_of(name: str, n_images: int | None, data_dir: str | None) -> Judge:
         rows = half_moons.moons(MOONS_SEED)
 
         def of_moons(candidate: Candidate, n_epochs: int) -> float:
-            model = HybridClassifier(
-                unlabelled=-1, n_epochs=n_epochs, random_state=0, verbose=False, **candidate
-            ).fit(rows.x, rows.marked)
+            settings = {"n_epochs": n_epochs, "random_state": 0, "verbose": False} | candidate
+            model = HybridClassifier(unlabelled=-1, reject=None, **settings)
+            model.fit(rows.x, rows.marked)
             return 1 - float(model.score(rows.x_test, rows.y_test))
 
         return of_moons

@@ -1,19 +1,14 @@
-"""Heads before training: fitted to features of untrained flows, alone or for a committee."""
+"""A head before training: fitted to the features of the untrained flow."""
 
 import equinox as eqx
 import numpy as np
 
 from diglm.data.encoder import AbstractEncoder, Encoded
-from diglm.fitting.split import Split, deal
-from diglm.fitting.trainers import Begun
+from diglm.fitting.split import Split
 from diglm.heads import Features
 from diglm.hybrid import Hybrid
 from diglm.predictor.look import Groups, Viewer
-from diglm.recipes import AbstractRecipe, Sizes
 from diglm.types import Batch
-
-FEWEST_TO_DEAL = 2  # rows held out for each member of a committee
-COMMITTEE = 2  # tells its seeds from those of other parts
 
 
 def features_of(
@@ -62,51 +57,3 @@ def with_head(
             parts[i] = parts[i]._replace(y=less.y[known])
     head = model.head.begin(*parts, exactly=exact)
     return eqx.tree_at(lambda m: m.head, model, head), expected
-
-
-def with_members(
-    begun: Begun,
-    recipe: AbstractRecipe,
-    sizes: Sizes,
-    encoder: AbstractEncoder,
-    parts: tuple[Encoded, Split, Batch],
-    of_labels: tuple[Split, np.ndarray | None],
-    seed: int,
-    *,
-    kept: np.ndarray | None,
-) -> Begun:
-    """A run of a committee that sets out as the model does, or the run as it is without one.
-
-    Labelled rows alone teach and judge it: others say nothing of y, and p(x) is learned elsewhere.
-    A row that judges is left out by half of the members and teaches the others, so that all rows
-    teach and still each is answered by some who never saw it; but those that must be `kept` teach
-    nobody. Heads are fitted to the rows that teach their member.
-    """
-    (encoded, split, batch), (own, strata) = parts, of_labels
-    n_train, n_judges = len(own.train), len(own.held_out)
-    n_members = recipe.n_members(n_train) if begun.model.head.pools else 1
-    if n_members == 1 or n_judges == 0:
-        return begun
-    judges = np.arange(n_judges)
-    left_out = (judges,) * n_members
-    free = kept is None or not np.any(np.isin(own.held_out, kept))
-    if free and n_judges >= FEWEST_TO_DEAL * n_members:
-        left_out = deal(judges, n_members, None if strata is None else strata[own.held_out], seed)
-    seeds = np.random.SeedSequence([seed, COMMITTEE]).generate_state(n_members - 1)
-    every = [begun.model, *recipe.others(begun.model, sizes, [int(number) for number in seeds])]
-    members = []
-    for member, left in zip(every, left_out, strict=True):
-        taught = np.concatenate([own.train, np.delete(own.held_out, left)])
-        part = (encoded, Split(taught, own.held_out[left]), batch)
-        members.append(with_head(member, encoder, part, None, None, False)[0])
-    plain = begun.model
-    if not np.array_equal(own.train, split.train):
-        plain = with_head(plain, encoder, (encoded, own, batch), None, None, False)[0]
-    numbers = np.concatenate([own.train, own.held_out])
-    return begun._replace(
-        model=Hybrid.committee(members, None),
-        plain=plain,
-        rows=Batch(*(column[numbers] for column in batch)),
-        split=own,
-        left_out=tuple(n_train + left for left in left_out),
-    )

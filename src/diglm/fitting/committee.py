@@ -1,4 +1,7 @@
-"""A committee after training: who answers, in which shares, and how sure they may be."""
+"""Committees after training: who answers in which share, and how sure their heads may be."""
+
+import itertools
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
@@ -10,54 +13,73 @@ from diglm.compiling import jit_once
 from diglm.fitting.prepare import Prepared
 from diglm.fitting.split import Split
 from diglm.fitting.told import MOST_TO_JUDGE, Told, answered
+from diglm.fitting.trainers import Begun
 from diglm.heads import AbstractResponse, Features, pool
 from diglm.heads.calibration import Judged, row_likelihoods
 from diglm.hybrid import Hybrid
 from diglm.predictor.look import Viewer
 from diglm.types import placed
 
-SHARES = np.linspace(0.0, 1.0, 101)
+FINENESS = {1: 1, 2: 100, 3: 40}  # parts of the whole in which shares of so many are told
 TOO_LITTLE = 0.02  # of a share, to be worth the time of asking
+
+LeftBy = Sequence[np.ndarray]
+Team = tuple[list[Hybrid], LeftBy]
 
 
 def settled_committee(
     prepared: Prepared, own: Split, trained: Hybrid
 ) -> tuple[Hybrid, Told | None]:
-    """The committee, with the plain model from which it set out as one more member.
+    """The committee, or two, with the plain model from which they set out as one more member.
 
-    Training may have gained by chance, and of few rows a GLM may be the best there is. So the
-    trained members together and the plain model answer in shares that the judged rows tell, and
-    the heads' confidence is judged as they answer. The density of its own is the trained model's.
+    Training may have gained by chance, of few rows a GLM may be the best there is, and rows without
+    a label may mislead. So each trained committee and the plain model answer in shares that the
+    judged rows tell, and the heads' confidence is judged as they answer. The density of its own is
+    the trained model's.
     """
-    places, members = _to_judge(prepared, own), trained.members
-    plain = prepared.begun.plain
-    judged = _judged(prepared, own, members, places)
-    usual = np.full(len(members), -np.log(len(members)))
-    if plain is not None and len(places):
-        alone = _judged(prepared, own, [plain], places)
-        together = row_likelihoods([one.head for one in members], judged)
-        share = expected_share(together, row_likelihoods([plain.head], alone), judged.weights)
-        if share < TOO_LITTLE:
-            members, judged, usual = [plain], alone, np.zeros(1)
-        elif share <= 1 - TOO_LITTLE:
-            members = [*members, plain]
-            shares = [np.log(share) + judged.log_shares, np.log1p(-share) + alone.log_shares]
-            zs = np.concatenate([judged.zs, alone.zs])
-            judged = judged._replace(zs=zs, log_shares=np.concatenate(shares))
-            usual = np.append(np.log(share) + usual, np.log1p(-share))
+    places, teams = _to_judge(prepared, own), _teams(prepared.begun, trained)
+    if not len(places):
+        teams = teams[:1]
+    told = [_judged(prepared, own, *team, places) for team in teams]
+    logs = np.zeros(1)
+    if len(teams) > 1:
+        pairs = zip(teams, told, strict=True)
+        each = np.stack([row_likelihoods([m.head for m in team[0]], rows) for team, rows in pairs])
+        shares = expected_shares(each, told[0].weights)
+        taken = np.flatnonzero(shares >= TOO_LITTLE)
+        logs = np.log(shares[taken] / np.sum(shares[taken]))
+        teams, told = ([some[i] for i in taken] for some in (teams, told))
+    members = [one for some, _ in teams for one in some]
+    sizes = [len(some) for some, _ in teams]
+    usual = np.repeat(logs - np.log(sizes), sizes)
+    judged = told[0]._replace(
+        zs=np.concatenate([one.zs for one in told]),
+        log_shares=np.concatenate(
+            [log + one.log_shares for log, one in zip(logs, told, strict=True)]
+        ),
+    )
     trains = [_train(prepared, own, one) for one in members]
     heads = members[0].head.settle_together([one.head for one in members], trains, judged)
     settled = [
         eqx.tree_at(lambda m: m.head, one, head) for one, head in zip(members, heads, strict=True)
     ]
-    told = None
+    found = None
     if len(places):
         rows = own.held_out[places]
         viewers = (Viewer(prepared.encoder, one) for one in settled)
-        each = [answered(prepared, viewer, rows) for viewer in viewers]
-        pooled = _pooled(each, placed(judged.log_shares))
-        told = Told(rows, jax.tree.map(np.asarray, pooled))
-    return Hybrid.committee(settled, density=trained.density, log_shares=usual), told
+        answers = [answered(prepared, viewer, rows) for viewer in viewers]
+        found = Told(rows, jax.tree.map(np.asarray, _pooled(answers, placed(judged.log_shares))))
+    return Hybrid.committee(settled, trained.density, usual), found
+
+
+def _teams(begun: Begun, trained: Hybrid) -> list[Team]:
+    """Members that answer together, and the rows each left out: trained ones, and the plain."""
+    members, teams, run = trained.members, [], begun
+    while run is not None:
+        n = len(run.left_out)
+        teams.append((members[:n], run.left_out))
+        members, run = members[n:], run.rival
+    return teams if begun.plain is None else [*teams, ([begun.plain], ())]
 
 
 @jit_once
@@ -67,23 +89,22 @@ def _pooled(
     return pool(jax.tree.map(lambda *parts: jnp.stack(parts), *each), log_shares)
 
 
-def expected_share(
-    trained: Float[np.ndarray, " rows"],
-    plain: Float[np.ndarray, " rows"],
-    weights: Float[np.ndarray, " rows"],
-) -> float:
-    r"""The expected share w of a model in the mixture $w\,p_1(y|x) + (1 - w)\,p_0(y|x)$.
+def expected_shares(
+    told: Float[np.ndarray, "models rows"], weights: Float[np.ndarray, " rows"]
+) -> Float[np.ndarray, " models"]:
+    r"""The expected shares w of models in the mixture $\sum_k w_k\, p_k(y|x)$.
 
-    Given log-likelihoods of rows times their weights, from a uniform prior. Few rows leave both
-    models about half, many decide.
+    Given log-likelihoods of rows times their weights, from a uniform prior over all shares that add
+    up to one. Few rows leave all models about the same, many decide.
     """
     counted = weights > 0
-    first, second = (told[counted] / weights[counted] for told in (trained, plain))
+    told, n = told[:, counted] / weights[counted], FINENESS[len(told)]
+    parts = np.array([p for p in itertools.product(range(n + 1), repeat=len(told)) if sum(p) == n])
+    best = np.max(told, axis=0)
     with np.errstate(divide="ignore"):
-        mixed = np.logaddexp(np.log(SHARES)[:, None] + first, np.log1p(-SHARES)[:, None] + second)
-    fit = mixed @ weights[counted]
+        fit = np.log(parts / n @ np.exp(told - best)) @ weights[counted]
     posterior = np.exp(fit - np.max(fit))
-    return float(posterior @ SHARES / np.sum(posterior))
+    return posterior @ (parts / n) / np.sum(posterior)
 
 
 def _to_judge(prepared: Prepared, own: Split) -> np.ndarray:
@@ -92,14 +113,15 @@ def _to_judge(prepared: Prepared, own: Split) -> np.ndarray:
     return places[np.linspace(0, len(places) - 1, min(len(places), MOST_TO_JUDGE)).astype(int)]
 
 
-def _judged(prepared: Prepared, own: Split, members: list[Hybrid], places: np.ndarray) -> Judged:
+def _judged(
+    prepared: Prepared, own: Split, members: list[Hybrid], left_out: LeftBy, places: np.ndarray
+) -> Judged:
     """The rows as each member sees them, and who may answer for which."""
     rows = own.held_out[places]
     seen = [prepared.features(Viewer(prepared.encoder, one), rows) for one in members]
     may = np.ones((len(members), len(rows)), bool)
     if len(members) > 1:
-        left_out = (left - len(own.train) for left in prepared.begun.left_out)
-        may = np.stack([np.isin(places, left) for left in left_out])
+        may = np.stack([np.isin(len(own.train) + places, left) for left in left_out])
     with np.errstate(divide="ignore"):
         shares = np.log(may / np.sum(may, axis=0))
     return Judged(np.stack([one.z for one in seen]), shares, seen[0].y, seen[0].weight)

@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Int
 
 from diglm.data.encoder import AbstractEncoder, Encoded, Rows
-from diglm.fitting.begin import features_of, with_head, with_members
+from diglm.fitting.begin import features_of, with_head
 from diglm.fitting.choosing import at_marginal, chosen_target
+from diglm.fitting.members import rivals, with_members
 from diglm.fitting.request import Request
 from diglm.fitting.sources import AbstractSource, Read
 from diglm.fitting.split import Split, split_labels, split_rows
@@ -90,8 +91,8 @@ class Prepared:
         """The same run with another weight of log p(x)."""
         request = self.request.weighing(generative_weight)
         n_rows = float(self.begun.objective.n_rows)
-        begun = self.begun._replace(
-            objective=objective_of(request, self.target, self.encoder.dim, n_rows),
+        objective = objective_of(request, self.target, self.encoder.dim, n_rows)
+        begun = self.begun.weighing(float(objective.generative_weight))._replace(
             settings=self.recipe.settings(self.sizes, self.encoder, lambda_of(request)),
         )
         return replace(self, request=request, begun=begun)
@@ -144,20 +145,26 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
         split = split._replace(held_out=judging)
     else:  # the threshold is set on log p(x), whatever the head makes of these rows
         held_out = Batch(*(column[split.held_out] for column in batch))
-    request = request.settled(
-        smooth=recipe.smooths and groups is None and _is_smooth(target, labels),
-        own_density=density is not None,
+    smooth = recipe.smooths and groups is None and _is_smooth(target, labels)
+    usual, request = (
+        request.settled(smooth=one, own_density=density is not None) for one in (False, smooth)
     )
-    sizes = recipe.sizes(request.sizes, n_rows, drops_features=target.drops_features)
+    sizes = longest = recipe.sizes(request.sizes, n_rows, drops_features=target.drops_features)
     expected = None
     if target.density_only and density is not None:
         begun, density = density, None
     else:
+        single = groups is not None or density is None or not source.holds_all
+        own, strata = _of_labels(request, target, split, labels, rows)
+        if not single and head.pools and recipe.n_members(len(own.train)) > 1:
+            sizes = recipe.sizes(
+                request.sizes, len(own.train), drops_features=target.drops_features
+            )
         model = recipe.build(material, sizes)
         if groups is None:
-            usual = target
-            target = chosen_target(usual, rows, encoded, split, Viewer(encoder, model))
-            if target.choice is not usual.choice:
+            named = target
+            target = chosen_target(named, rows, encoded, own, Viewer(encoder, model))
+            if target.choice is not named.choice:
                 labels = target.read(rows.y)
                 batch = labels.batch(np.asarray(batch.x), rows.weights)
                 train, held_out = (Batch(*(column[part] for column in batch)) for part in split)
@@ -169,7 +176,7 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
         if expected is not None:
             taken = (batch.y - expected).astype(batch.y.dtype)
             train, held_out = (Batch(*(c[part] for c in batch._replace(y=taken))) for part in split)
-        settings = recipe.settings(sizes, encoder, lambda_of(request))
+        settings = recipe.settings(longest, encoder, lambda_of(request))
         if _exact_steps(target) and isinstance(request.sizes.n_epochs, str):
             settings = replace(settings, n_epochs=max(settings.n_epochs, FEWEST_EXACT_STEPS))
         n_labelled = rows.n_labelled or n_rows * float(np.mean(train.labelled))
@@ -177,13 +184,16 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
         augment = recipe.augmentation(encoder)
         begun = Begun(model, objective, settings, held_out, augment, exact, known=train)
         kept = request.compares or (reads_head and judging is ruling)
-        single = groups is not None or exact or density is None or not source.holds_all
-        if not single and not request.terms:
-            begun = with_members(
-                begun, recipe, sizes, encoder, parts,
-                _of_labels(request, target, split, labels, rows), request.seed,
-                kept=split.held_out if kept else None,
+        if not single and not exact:
+            alone = begun._replace(
+                objective=objective_of(usual, target, encoder.dim, float(len(own.train))),
+                settings=recipe.settings(sizes, encoder, lambda_of(usual)),
+            )
+            alone = with_members(
+                alone, recipe, sizes, encoder, parts, (own, strata), request.seed,
+                kept=split.held_out if kept else None, unjudged=bool(request.terms),
             )  # fmt: skip
+            begun = rivals(begun, alone, split, batch, labels.labelled)
     target = target.with_marginal(rows.y, rows.weights)
     return Prepared(
         request, rows, target, encoder, encoded, split, ruling, train, expected, groups, codes,

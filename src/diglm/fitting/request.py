@@ -73,9 +73,10 @@ class Request:
     def settled(self, *, smooth: bool, own_density: bool) -> "Request":
         """The same with what the rows make of "auto".
 
-        Answers are made smooth, by virtual adversarial training, where most rows have no label. The
-        flow that the head reads then leaves p(x) to a density of its own, if there is one: normal
-        features have no gap between the classes through which an answer could change.
+        Answers are made smooth, by virtual adversarial training, where most rows have no label; of
+        a committee the rival is what this gives without. The flow that the head reads then leaves
+        p(x) to a density of its own, if there is one: normal features have no gap between the
+        classes through which an answer could change.
         """
         weight = self.generative_weight
         if isinstance(weight, str):

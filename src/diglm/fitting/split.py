@@ -27,7 +27,8 @@ def split_rows(
 
     Fewer than 20 rows are all trained on: what one could hold out would settle nothing. So are
     rows with a label, where those without one are more and labels fewer than 200. Where rows
-    without a label are there, and rows with one are held out, every class keeps one to train on.
+    without a label are there, and rows with one are held out, every class keeps one to train on,
+    and so do numbers.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(np.flatnonzero(weights > 0))
@@ -40,8 +41,10 @@ def split_rows(
         n_known = int(np.sum(known))
         if n_known < min(FEWEST_LABELS_TO_SPLIT, len(order) - n_known):
             return _held(order, np.flatnonzero(~known)[:n_held])
-    if strata is None:
+    if strata is None and np.all(known):
         return _held(order, np.arange(n_held))
+    if strata is None:
+        strata = np.asarray(labelled, int)
     # Deal the rows out class by class, then take every k-th: shares are kept to one row.
     order = order[np.argsort(strata[order], kind="stable")]
     start = rng.random()

@@ -2,9 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
@@ -39,7 +41,9 @@ class Begun(NamedTuple):
         clock: says when training must be over.
         rows: of a committee, those that teach it and, behind them, those that judge it.
         split: their numbers.
-        left_out: which of them each member is not trained on, but judged by.
+        left_out: which of them each member is not trained on.
+        judges: which of those choose its best epoch; empty for all of them.
+        rival: another committee, of the same judges, that answers beside it; or None.
         plain: with a committee, the untrained model with its head fitted to all rows.
         known: rows to train on, whose labels judge where no held-out row has one.
     """
@@ -54,8 +58,18 @@ class Begun(NamedTuple):
     rows: Batch | None = None
     split: Split | None = None
     left_out: tuple[Int[np.ndarray, " some"], ...] = ()
+    judges: tuple[Int[np.ndarray, " some"], ...] = ()
+    rival: "Begun | None" = None
     plain: Hybrid | None = None
     known: Batch | None = None
+
+    def weighing(self, generative_weight: float) -> "Begun":
+        """The same with another lambda, for rivals too."""
+        weight = jnp.asarray(generative_weight, jnp.result_type(float))
+        return self._replace(
+            objective=eqx.tree_at(lambda o: o.generative_weight, self.objective, weight),
+            rival=None if self.rival is None else self.rival.weighing(generative_weight),
+        )
 
     @property
     def validation(self) -> Batch | None:
@@ -136,6 +150,8 @@ class EpochTrainer(AbstractTrainer):
 
     def train_each(self, runs: list[Begun], *, progress: Progress | None) -> list[FitResult]:
         first = runs[0]
+        rivals = [run.rival._replace(clock=run.clock) for run in runs if run.rival is not None]
+        others = self.train_each(rivals, progress=None) if rivals else []
         results = fit_together(
             [one for run in runs for one in self._members(run)],
             self.rows if first.rows is None else first.rows,
@@ -146,15 +162,17 @@ class EpochTrainer(AbstractTrainer):
             clock=first.clock,
         )
         size = max(1, len(first.left_out))
-        return [joined(results[i : i + size]) for i in range(0, len(results), size)]
+        found = [joined(results[i : i + size]) for i in range(0, len(results), size)]
+        return [both(*pair) for pair in zip(found, others, strict=True)] if others else found
 
     def _members(self, begun: Begun) -> list[Run]:
         """Those of a committee, or the one model."""
         weight = float(begun.objective.generative_weight)
         if not begun.left_out:
             return [Run(begun.model, weight, self.seed)]
-        own = zip(begun.model.members, begun.left_out, strict=True)
-        return [Run(one, weight, self.seed + k, left) for k, (one, left) in enumerate(own)]
+        judges = begun.judges or begun.left_out
+        own = zip(begun.model.members, begun.left_out, judges, strict=True)
+        return [Run(one, weight, self.seed + k, *rows) for k, (one, *rows) in enumerate(own)]
 
 
 def joined(results: list[FitResult]) -> FitResult:
@@ -173,6 +191,16 @@ def joined(results: list[FitResult]) -> FitResult:
         longest.stopped,
         sum(result.skipped_steps for result in results),
         max(result.seconds for result in results),
+    )
+
+
+def both(result: FitResult, rival: FitResult) -> FitResult:
+    """One committee of two, with the history of the first."""
+    return replace(
+        result,
+        model=Hybrid.committee([*result.model.members, *rival.model.members], None),
+        skipped_steps=result.skipped_steps + rival.skipped_steps,
+        seconds=result.seconds + rival.seconds,
     )
 
 

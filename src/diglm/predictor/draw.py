@@ -63,10 +63,21 @@ def great_circle(
         cosine = np.clip(first @ second / (lengths[0] * lengths[1]), -1.0, 1.0)
         angle, sine = float(np.arccos(cosine)), float(np.sqrt(1.0 - cosine**2))
     if sine < STRAIGHT:
-        return (1 - share) * first + share * second
+        return straight_line(first, second, steps)
     turned = np.sin((1 - share) * angle) * first / lengths[0]
     turned = (turned + np.sin(share * angle) * second / lengths[1]) / sine
     return ((1 - share) * lengths[0] + share * lengths[1]) * turned
+
+
+def straight_line(
+    first: Float[np.ndarray, " dim"], second: Float[np.ndarray, " dim"], steps: int
+) -> Float[np.ndarray, "steps dim"]:
+    r"""$z_t = (1 - t) z_0 + t z_1$."""
+    share = np.linspace(0.0, 1.0, steps)[:, None]
+    return (1 - share) * first + share * second
+
+
+WAYS = {"circle": great_circle, "line": straight_line}
 
 
 def _conditioned(

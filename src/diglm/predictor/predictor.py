@@ -189,11 +189,13 @@ class Predictor:
         ys = jax.vmap(lambda response, key: response.sample(key))(told, keys)
         return self.encoder.decode(points), self.target.in_user_terms(np.asarray(ys))
 
-    def between(self, first: Encoded, second: Encoded, steps: int) -> Container:
-        """Rows from one row to another, along a great circle of the density's latents."""
+    def between(
+        self, first: Encoded, second: Encoded, steps: int, way: str = "circle"
+    ) -> Container:
+        """Rows from one row to another, on a way of `draw.WAYS` through the density's latents."""
         ends = np.concatenate([at_centres(self.encoder, e.values[:1]) for e in (first, second)])
         us = evaluate.evaluate(evaluate.latents, self.model, ends, np.zeros(0)).astype(float)
-        return self.encoder.decode(self._points(draw.great_circle(us[0], us[1], steps)))
+        return self.encoder.decode(self._points(draw.WAYS[way](us[0], us[1], steps)))
 
     def _drawn(
         self, latents: Callable[[np.ndarray, Key], Latents], n: int, seed: int

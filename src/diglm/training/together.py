@@ -3,9 +3,8 @@ r"""Several models trained side by side: under weights of log p(x), or as member
 Their states are stacked and the epoch is mapped over them, so what `fit` does for one model becomes
 one compiled program for all, and an operation's fixed cost is paid once. Models that are to be
 compared share the start, the rows, their order and all noise; members of a committee differ in all
-of these, and each leaves out rows of its own, on which its best epoch is chosen. A CPU runs such a
-loop on one core, so there the models are dealt out to the cores in groups of one size, which run
-the same program.
+of these, and each leaves out rows of its own, on which its best epoch is chosen. A CPU runs such
+a loop on one core, so there the models are dealt out to the cores in groups of one size.
 """
 
 import os
@@ -40,13 +39,15 @@ class Run(NamedTuple):
         model: from which it sets out.
         generative_weight: its lambda.
         seed: of the order of its rows and of its noise.
-        left_out: rows that it is not trained on, but judged by; as many for each; None for none.
+        left_out: rows that it is not trained on; as many for each; None for none.
+        judges: those of them by which its best epoch is chosen; None for all.
     """
 
     model: Hybrid
     generative_weight: float
     seed: int
     left_out: Int[np.ndarray, " some"] | None = None
+    judges: Int[np.ndarray, " some"] | None = None
 
 
 class Own(NamedTuple):
@@ -56,7 +57,7 @@ class Own(NamedTuple):
         weights: lambdas.
         active: who still trains.
         turn: order of rows and noise.
-        validation: the rows each is judged by.
+        validation: what judges it.
     """
 
     weights: Float[Array, " models"]
@@ -112,8 +113,7 @@ class _Group:
         # A second size would compile a second program, which takes longer than a spare model.
         places = np.resize(members, size)
         starts = {place: State.start(runs[place].model) for place in dict.fromkeys(places)}
-        weights = np.array([runs[place].generative_weight for place in places])
-        validation = None
+        weights, validation = np.array([runs[i].generative_weight for i in places]), None
         if runs[0].left_out is not None:
             validation = _stacked([seen[place].validation for place in places])
         return cls(
@@ -144,8 +144,8 @@ def _stacked(trees: Sequence[Any]) -> Any:
 
 def _stack(*leaves: Array) -> Array:
     if jnp.issubdtype(leaves[0].dtype, jax.dtypes.prng_key):
-        words = [jax.random.key_data(leaf) for leaf in leaves]
-        return jax.random.wrap_key_data(_stack(*words), impl=jax.random.key_impl(leaves[0]))
+        words = _stack(*(jax.random.key_data(leaf) for leaf in leaves))
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaves[0]))
     return placed(np.stack(jax.device_get(leaves)))
 
 
@@ -210,7 +210,8 @@ def _begun(
 ) -> tuple[Common, Iterator[tuple[int, Turn]]]:
     """What a model reads; rows that it leaves out weigh nothing, and are never drawn."""
     if run.left_out is not None:
-        validation = Batch(*(np.asarray(column)[run.left_out] for column in rows))
+        judges = run.left_out if run.judges is None else run.judges
+        validation = Batch(*(np.asarray(column)[judges] for column in rows))
         weight = np.array(rows.weight)
         weight[run.left_out] = 0
         rows = rows._replace(weight=weight)
@@ -251,8 +252,8 @@ def _note(
     """Add the epoch to the history of the members that still train."""
     records: list[Record] = []
     for place in np.flatnonzero(group.active):
-        own, own_checked = jax.tree.map(lambda column, i=place: column[i], (terms, checked))
-        records.append(epoch_record(epoch, started, own, own_checked))
+        own = jax.tree.map(lambda column, i=place: column[i], (terms, checked))
+        records.append(epoch_record(epoch, started, *own))
         results[group.members[place]].history.append(records[-1])
     return records
 
@@ -283,8 +284,7 @@ def _stop(groups: list[_Group], results: list[FitResult], reason: str) -> None:
 
 
 def _mean_record(epoch: int, records: list[Record]) -> Record:
-    mean = {name: float(np.mean([r[name] for r in records])) for name in records[0]}
-    return mean | {"epoch": epoch}
+    return {k: float(np.mean([r[k] for r in records])) for k in records[0]} | {"epoch": epoch}
 
 
 def _finish(group: _Group, runs: Sequence[Run], results: list[FitResult], seconds: float) -> None:

@@ -6,6 +6,7 @@ from the full results, and a test says whether that is up to date.
 
 import json
 import os
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,18 +34,26 @@ class Column:
     better: int
     form: str = ".2f"
 
-    def cell(self, ours: float | None, theirs: float | None) -> str:
-        """Ours, the paper's in brackets, and by how much ours is better or worse."""
+    def cell(self, ours: float | Sequence[float] | None, theirs: float | None) -> str:
+        """Ours, the paper's in brackets, and by how much ours is better or worse.
+
+        Of several seeds their mean and standard deviation.
+        """
         told = "" if theirs is None else f"{theirs:{self.form}}"
-        if ours is None:
+        every = [] if ours is None else [ours] if isinstance(ours, float | int) else [*ours]
+        if not every:
             return f"{NOT_RUN} ({told})" if told else NOT_RUN
+        mean = statistics.fmean(every)
+        bold = f"**{mean:{self.form}}**"
+        if len(every) > 1:
+            bold += f" ± {statistics.stdev(every):{self.form}}"
         if theirs is None:
-            return f"**{ours:{self.form}}**"
-        gap = (ours - theirs) * self.better
+            return bold
+        gap = (mean - theirs) * self.better
         size = f"{abs(gap):{self.form}}"
         if size == f"{0:{self.form}}":
-            return f"**{ours:{self.form}}** ({told}, equal)"
-        return f"**{ours:{self.form}}** ({told}, {'better' if gap > 0 else 'worse'} by {size})"
+            return f"{bold} ({told}, equal)"
+        return f"{bold} ({told}, {'better' if gap > 0 else 'worse'} by {size})"
 
 
 @dataclass(frozen=True)
@@ -124,32 +133,60 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
+# Of a strange set under each rule: a column, where its number is, and whether the paper has it.
+UNDER_RULES = (
+    (Column("NLL", DOWN), "nll", True),
+    (Column("entropy", UP, ".3f"), "entropy", True),
+    (Column("refused", UP, ".1%"), "refused", False),
+)
+RULES = {"minimum": "paper's rule", "conformal": "ours"}
+
+
 def image_table(results: Results, name: str, strange: str, numbers: dict[float, tuple]) -> str:
-    """The paper's Table 1 or 2."""
-    columns = [
-        Column("bits per dimension", DOWN),
-        Column("error", DOWN, ".2%"),
-        Column("NLL", DOWN, ".3f"),
-        Column(f"{strange}: bits", UP),
-        Column(f"{strange}: NLL", DOWN),
-        Column(f"{strange}: entropy", UP, ".3f"),
-    ]
-    found, rows = results.of(name), []
+    """The paper's Table 1 or 2, a row a weight; means over seeds, and their standard deviations.
+
+    What depends on which images are refused stands there under the paper's rule and under ours.
+    """
+    familiar = {
+        "bits_per_dimension": Column("bits per dimension", DOWN),
+        "error": Column("error", DOWN, ".2%"),
+        "nll": Column("NLL", DOWN, ".3f"),
+    }
+    bits = Column(f"{strange}: bits", UP)
+    by_weight: dict[float, list[Found]] = {weight: [] for weight in numbers}
+    for one in results.of(name).values():
+        by_weight.setdefault(one.run.config["weight"], []).append(one)
+    rows = []
     for weight, theirs in numbers.items():
-        one = found[f"{name}_{weight:g}"]
-        ours = _image_numbers(one.metrics, strange)
-        cells = [c.cell(*pair) for c, *pair in zip(columns, ours, theirs, strict=True)]
-        rows.append([f"{weight:g}/D" if weight else "0", *cells, *one.origin])
-    return table(["λ", *(column.title for column in columns), *ORIGIN], rows)
+        found = by_weight[weight]
+        metrics = [one.metrics for one in found if one.metrics is not None]
+        others = [one["strange"][strange] for one in metrics]
+        cells = [
+            column.cell([one[key] for one in metrics], told)
+            for (key, column), told in zip(familiar.items(), theirs[:3], strict=True)
+        ]
+        cells.append(bits.cell([one["bits_per_dimension"] for one in others], theirs[3]))
+        published = iter(theirs[4:])
+        for column, key, in_paper in UNDER_RULES:
+            told = next(published) if in_paper else None
+            for rule in RULES:
+                cells.append(column.cell([one[key][rule] for one in others], told))
+                told = None  # the paper has no other rule
+        rows.append([f"{weight:g}/D" if weight else "0", *cells, *_origins(found)])
+    guarded = [f"{c.title}, {said}" for c, *_ in UNDER_RULES for said in RULES.values()]
+    titles = [*(column.title for column in familiar.values()), bits.title]
+    titles += [f"{strange}: {title}" for title in guarded]
+    return table(["λ", *titles, *ORIGIN], rows)
 
 
-def _image_numbers(metrics: Mapping[str, Any] | None, strange: str) -> list[float | None]:
-    if metrics is None:
-        return [None] * 6
-    others = metrics["strange"][strange]
-    familiar = [metrics[key] for key in ("bits_per_dimension", "error", "nll")]
-    guarded = [others[key]["minimum"] for key in ("nll", "entropy")]
-    return [*familiar, others["bits_per_dimension"], *guarded]
+def _origins(found: Sequence[Found]) -> list[str]:
+    """Seconds of all seeds, the seeds, and the commits, with marks."""
+    there = [one for one in found if one.stored is not None]
+    if len(there) < 2:
+        return (there or found)[0].origin
+    seconds = sum(one.stored["seconds"] for one in there if one.stored is not None)
+    _, seeds, commits = zip(*(one.origin for one in there), strict=True)
+    return [f"{seconds:,.0f}", ", ".join(seeds), ", ".join(dict.fromkeys(commits))]
 
 
 def semi_table(results: Results, name: str, numbers: dict[str, tuple]) -> str:
