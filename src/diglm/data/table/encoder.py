@@ -200,6 +200,11 @@ class TableEncoder(AbstractEncoder):
         # The noise that will fill cells is taken off: what was drawn is the place in the cell.
         return drawn - np.where(lost, self.widths * (u - 0.5), 0.0).astype(drawn.dtype), log_q
 
+    def told(self, values: Float[np.ndarray, "rows dim"]) -> Bool[np.ndarray, "rows dim"] | None:
+        told = ~np.isnan(values)
+        told[:, self._flagged] = False
+        return None if told.all() else told
+
     def centred(self, values: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "rows dim"]:
         return units.to_centres(values, self._parts)
 
