@@ -65,7 +65,7 @@ def crosses(source: AbstractSource, prepared: Prepared) -> bool:
     joint = target.choice is not None and target.choice.exact_steps
     return (
         source.holds_all
-        and prepared.encoder.layout == "vector"
+        and len(prepared.encoder.shape) == 1
         and prepared.groups is None
         and prepared.recipe.class_base == "never"
         and request.rule.n_folds(len(prepared.ruling), n_rows) > 0

@@ -244,13 +244,13 @@ class TableEncoder(AbstractEncoder):
             raw[:, j], place = units.boxed(raw[:, j], self.columns[j].depth)
             values[:, second] = (place - self._location[second]) / self._scale[second]
         units.standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
-        log_scale -= self._log_scale.sum()
+        log_scale -= np.log(self._scale).sum()
         missing = np.isnan(values[:, :d]) & ~(unknown if absent is None else unknown | absent)
         seen = known = self.patterns.contain(missing)
         unseen[:, :d], unseen[:, d] = unknown, ~seen
         values[:, self._flagged] = 0.0
         if (gone := np.isnan(values)).any():
-            log_scale += gone @ self._log_scale
+            log_scale += gone @ np.log(self._scale)
             strange = missing & ~self.can_be_missing[:d]
             if strange.any():
                 unseen[:, :d] |= strange
@@ -291,10 +291,6 @@ class TableEncoder(AbstractEncoder):
     @cached_property
     def _scale(self) -> np.ndarray:
         return np.array([column.scale for column in self._parts])
-
-    @cached_property
-    def _log_scale(self) -> np.ndarray:
-        return np.log(self._scale)
 
     @cached_property
     def _sources(self) -> np.ndarray:

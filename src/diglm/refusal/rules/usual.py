@@ -22,6 +22,8 @@ RATE = Real(0.0, 1.0, open_low=True, open_high=True)
 ROUNDING = 1e-12
 FEWEST_FOR_TAIL = 8  # held-out rows; fewer say nothing of where strangeness fades
 FEWEST_TO_FOLD = 20
+# What is tried, where no threshold carries a promise, before the paper's rule.
+FOR_FEW = {"tail": ("tail",), "minimum": (), "quantile": ("quantile", "tail")}
 
 
 @dataclass
@@ -54,7 +56,7 @@ class Conformal(AbstractRule):
         "rate": [RATE],
         "by": [OneOf(None, *KINDS)],
         "folds": [OneOf(0), Whole(2)],
-        "few": [OneOf("tail", "minimum", "quantile")],
+        "few": [OneOf(*FOR_FEW)],
     }
 
     def fit(self, seen: Calibration) -> Threshold:
@@ -64,8 +66,9 @@ class Conformal(AbstractRule):
             rank = math.floor(self.rate * (n + 1) + ROUNDING)
             return Threshold(*ranks.limits(rank), "conformal", ranks)
         every = np.sort(np.concatenate([seen.held_out, seen.training]))[::-1]
-        place = math.floor(self.rate * (len(every) + 1)) if self.few == "quantile" else 0
-        tail = self.few != "minimum" and place == 0 and n >= FEWEST_FOR_TAIL
+        tried = FOR_FEW[self.few]
+        place = math.floor(self.rate * (len(every) + 1)) if "quantile" in tried else 0
+        tail = "tail" in tried and place == 0 and n >= FEWEST_FOR_TAIL
         if tail:
             how = "where strangeness would reach at that rate if it faded exponentially"
         elif place:
