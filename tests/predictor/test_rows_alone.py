@@ -4,13 +4,14 @@ import jax
 import numpy as np
 import pytest
 
+from diglm import blocks
 from diglm.predictor import evaluate
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 def test_answers_do_not_depend_on_how_rows_are_divided(classifier, n_threads, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: n_threads)
-    n = 2 * evaluate.MOST_CHUNKS * evaluate.CHUNK + 1
+    n = 2 * blocks.MOST_CHUNKS * evaluate.CHUNK + 1
     X = np.random.default_rng(0).normal(size=(n, 2))
     together = classifier.score_samples(X)
     assert together.shape == (n,)

@@ -189,6 +189,13 @@ class AbstractEncoder(ABC):
         """
         return values, np.zeros(len(values))
 
+    def told(self, values: Shaped[np.ndarray, "rows ..."]) -> Bool[np.ndarray, "rows ..."] | None:
+        """Which numbers of encoded rows a person has told; None where it is all of them.
+
+        Not what is missing, nor what says that it is.
+        """
+        return None
+
     def centred(self, values: Float[np.ndarray, "rows ..."]) -> Float[np.ndarray, "rows ..."]:
         """Values at the centres of the cells that they lie in."""
         return values

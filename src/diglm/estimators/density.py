@@ -174,7 +174,8 @@ class HybridDensity(OutlierMixin, AbstractWatchingEstimator):
     def decision_function(self, X: Rows) -> Float[np.ndarray, " rows"]:
         """How far rows are from being strange: negative for those that are.
 
-        Under `score="density"`, log p(x) less the threshold.
+        Minus strangeness less `offset_`. Where strangeness is -log p(x), as under `score="density"`
+        and by default in one or two columns, that is `score_samples` less `offset_`.
         """
         known = self._known(X)
         room = self.predictor_.refusal.threshold.limit - self.predictor_.refusal.strangeness(known)

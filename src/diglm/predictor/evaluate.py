@@ -1,14 +1,6 @@
-"""Compiled evaluation of many rows: fixed chunks, so that neither row count nor company matters.
+"""What a model says of many rows: the functions that are evaluated, in blocks of fixed size."""
 
-Rows are evaluated a chunk at a time inside one compiled loop whose number of turns is not part of
-the program. A new number of rows therefore never recompiles, a row's answer does not depend on the
-rows beside it, and a chunk's intermediates stay in cache.
-"""
-
-import math
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diglm.compiling import jit_often, require_own_jax
+from diglm.blocks import in_blocks
+from diglm.compiling import require_own_jax
 from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
 from diglm.types import placed
@@ -24,10 +17,6 @@ from diglm.types import placed
 # Many rows are fastest 512 at a time. Few, which are padded to a chunk, have a program of their own
 # that takes a third of the time; its answers are the same to the last bit.
 FEW, CHUNK, IMAGE_CHUNK = 16, 512, 64
-LEAST_CHUNKS, MOST_CHUNKS = 8, 64  # held by the compiled loop: more where rows are short,
-BYTES = 2**20  # as far as this goes
-
-_COMPILED: set[tuple] = set()
 
 
 class Look(NamedTuple):
@@ -110,60 +99,5 @@ def evaluate(
     if rows.dtype != np.uint8:  # pixels
         rows = np.asarray(rows, jnp.result_type(float))
     is_row = len(model.flow.bijection.in_shape) == 1
-    chunk = CHUNK if is_row else IMAGE_CHUNK
-    room = BYTES // (chunk * math.prod(rows.shape[1:]) * rows.itemsize)
-    n_held = max(LEAST_CHUNKS, min(MOST_CHUNKS, room))
-    if is_row and len(rows) <= FEW:
-        chunk, n_held = FEW, 1
-    # As many parts as threads, or a multiple, all of one size: no thread waits for another.
-    n_parts, n_threads = max(1, -(-len(rows) // (n_held * chunk))), os.cpu_count() or 1
-    if n_parts > 1:
-        n_parts = n_threads * -(-n_parts // n_threads)
-    size = chunk * max(1, -(-len(rows) // (n_parts * chunk)))
-    shared = placed(offsets)
-
-    def run(start: int) -> Any:
-        part = rows[start : start + size]
-        padded = np.zeros((n_held * chunk, *rows.shape[1:]), rows.dtype)
-        padded[: len(part)] = part
-        n_chunks = np.asarray(-(-len(part) // chunk), np.int32)
-        chunks = padded.reshape(n_held, chunk, *rows.shape[1:])
-        out = _LOOPS[is_row](function, model, chunks, n_chunks, shared)
-        return jax.tree.map(lambda a: np.asarray(a)[: len(part)], out)
-
-    starts = range(0, max(1, len(rows)), size)
-    if len(starts) == 1:
-        return run(0)
-    done = []
-    program = (function, jax.tree.structure(model), tuple(map(np.shape, jax.tree.leaves(model))))
-    if program not in _COMPILED:  # once, before the threads set out to do it all at the same time
-        done.append(run(0))
-        _COMPILED.add(program)
-    with ThreadPoolExecutor(n_threads) as pool:  # a loop of small chunks keeps one core busy
-        parts = [*done, *pool.map(run, starts[len(done) :])]
-    return jax.tree.map(lambda *columns: np.concatenate(columns), *parts)
-
-
-def _loop(
-    function: Callable,
-    model: Hybrid,
-    chunks: Any,
-    n_chunks: Any,
-    shared: Float[Array, "n ..."],
-) -> Any:
-    def whole(rows: Array) -> Any:
-        return function(model, rows, shared)
-
-    empty = jax.tree.map(
-        lambda leaf: jnp.zeros((len(chunks), *leaf.shape), leaf.dtype),
-        jax.eval_shape(whole, chunks[0]),
-    )
-
-    def turn(i, filled):
-        return jax.tree.map(lambda out, new: out.at[i].set(new), filled, whole(chunks[i]))
-
-    filled = jax.lax.fori_loop(0, n_chunks, turn, empty)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), filled)
-
-
-_LOOPS = {is_row: jit_often(_loop, row_by_row=is_row) for is_row in (True, False)}
+    chunk, few = (CHUNK, FEW) if is_row else (IMAGE_CHUNK, 0)
+    return in_blocks(function, model, rows, placed(offsets), chunk, few=few)

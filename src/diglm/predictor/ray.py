@@ -25,10 +25,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from diglm.blocks import LEAST_CHUNKS
 from diglm.data.files.formats import BLOCK_ROWS, pa, pq
 from diglm.data.files.opening import FileTable, open_table
 from diglm.predictor.answers import replacing, row_counter
-from diglm.predictor.evaluate import CHUNK, LEAST_CHUNKS
+from diglm.predictor.evaluate import CHUNK
 from diglm.predictor.files import ROW, Columns, choose_columns, score_rows
 from diglm.predictor.predictor import Predictor
 from diglm.predictor.stored import load_predictor, save_predictor

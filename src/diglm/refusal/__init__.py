@@ -22,6 +22,7 @@ from diglm.refusal.scores.combined import Combined, Evidence
 from diglm.refusal.scores.density import Density, Typicality, typical_batch
 from diglm.refusal.scores.neighbours import Neighbours
 from diglm.refusal.scores.registry import SCORES, score_of
+from diglm.refusal.scores.samples import NearestOfSamples
 from diglm.refusal.threshold import Ranks, Threshold
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Known",
     "LeftOut",
     "Minimum",
+    "NearestOfSamples",
     "Neighbours",
     "Never",
     "Ranks",

@@ -24,6 +24,8 @@ class Known(NamedTuple):
         values: the encoded rows, of any shape; NaN where a value is missing.
         layout: of the encoded rows, "vector" or "image".
         groups: numbers of the groups of the rows, -1 for unknown ones; None without groups.
+        told: which of the values were given, neither filled in nor said to be missing; None where
+            all were.
     """
 
     z: Float[np.ndarray, "rows dim"]
@@ -34,6 +36,7 @@ class Known(NamedTuple):
     values: Shaped[np.ndarray, "rows ..."]
     layout: str
     groups: Int[np.ndarray, " rows"] | None = None
+    told: Bool[np.ndarray, "rows ..."] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -61,6 +64,7 @@ class Known(NamedTuple):
             self.values[rows],
             self.layout,
             None if self.groups is None else self.groups[rows],
+            None if self.told is None else self.told[rows],
         )
 
     def some(self, most: int) -> "Known":

@@ -44,6 +44,8 @@ class Ranks:
 
     def is_alone(self, unseen: Bool[np.ndarray, "rows facts"]) -> Bool[np.ndarray, " rows"]:
         """Whether new rows show something that none of these shows."""
+        if not unseen.any():  # a row at a time takes ten times as long
+            return np.zeros(len(unseen), bool)
         return np.any(unseen & ~self.shown, axis=1)
 
     def p_value(

@@ -200,6 +200,11 @@ class TableEncoder(AbstractEncoder):
         # The noise that will fill cells is taken off: what was drawn is the place in the cell.
         return drawn - np.where(lost, self.widths * (u - 0.5), 0.0).astype(drawn.dtype), log_q
 
+    def told(self, values: Float[np.ndarray, "rows dim"]) -> Bool[np.ndarray, "rows dim"] | None:
+        told = ~np.isnan(values)
+        told[:, self._flagged] = False
+        return None if told.all() else told
+
     def centred(self, values: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "rows dim"]:
         return units.to_centres(values, self._parts)
 
@@ -242,13 +247,13 @@ class TableEncoder(AbstractEncoder):
             raw[:, j], place = units.boxed(raw[:, j], self.columns[j].depth)
             values[:, second] = (place - self._location[second]) / self._scale[second]
         units.standardise(raw, self._location[:d], self._scale[:d], out=values[:, :d])
-        log_scale -= self._log_scale.sum()
+        log_scale -= np.log(self._scale).sum()
         missing = np.isnan(values[:, :d]) & ~(unknown if absent is None else unknown | absent)
         seen = known = self.patterns.contain(missing)
         unseen[:, :d], unseen[:, d] = unknown, ~seen
         values[:, self._flagged] = 0.0
         if (gone := np.isnan(values)).any():
-            log_scale += gone @ self._log_scale
+            log_scale += gone @ np.log(self._scale)
             strange = missing & ~self.can_be_missing[:d]
             if strange.any():
                 unseen[:, :d] |= strange
@@ -287,10 +292,6 @@ class TableEncoder(AbstractEncoder):
     @cached_property
     def _scale(self) -> np.ndarray:
         return np.array([column.scale for column in self._parts])
-
-    @cached_property
-    def _log_scale(self) -> np.ndarray:
-        return np.log(self._scale)
 
     @cached_property
     def _sources(self) -> np.ndarray:

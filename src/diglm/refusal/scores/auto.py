@@ -1,9 +1,7 @@
-"""The score "auto": log p(x) for tables, for images one calibrated combination.
+"""The score "auto": one calibrated combination for tables, and one for images.
 
-The parts of combinations were chosen for tables on every second table of ADBench and for images on
-seven kinds of strange images, the others being seen meanwhile.
-Tables keep log p(x) unless one is asked for: rows with gaps have no
-neighbours that can be compared with them, and all would be refused.
+The parts were chosen for tables on every second table of ADBench and for images on seven kinds of
+strange images, the others being seen meanwhile.
 """
 
 from collections.abc import Callable
@@ -19,19 +17,21 @@ from diglm.refusal.scores.base import AbstractScore, learned
 from diglm.refusal.scores.combined import Combined, Evidence
 from diglm.refusal.scores.density import Density, HighDensity
 from diglm.refusal.scores.neighbours import Neighbours
+from diglm.refusal.scores.samples import NearestOfSamples
 from diglm.refusal.scores.simplicity import Simplicity
 from diglm.registry import Registry
 
 IMAGES = 2_000  # kept as a reference
+FEW_COLUMNS = 2  # in which log p(x) says all
 
 
 def for_tables() -> Combined:
-    """Distance to the nearest rows of training, and log p(x) where it is far out.
+    """Distance to samples of training rows, and log p(x) where it is far out.
 
     Neighbours find what lies apart, whatever its margins; the density also what lies among them and
     breaks a relation that all of them keep.
     """
-    return Combined([Neighbours(), Evidence(Density(), beyond=5.0)])
+    return Combined([NearestOfSamples(), Evidence(Density(), beyond=5.0)])
 
 
 def for_images() -> Combined:
@@ -53,24 +53,36 @@ def for_images() -> Combined:
     )
 
 
-USUAL: Registry[Callable[[], AbstractScore]] = Registry(
-    "layout", {"vector": Density, "image": for_images}
+def _usual_of_rows(training: Known | None) -> AbstractScore:
+    few = training is not None and training.flat.shape[1] <= FEW_COLUMNS
+    return Density() if few else for_tables()
+
+
+def _usual_of_images(training: Known | None) -> AbstractScore:
+    return for_images()
+
+
+USUAL: Registry[Callable[[Known | None], AbstractScore]] = Registry(
+    "layout", {"vector": _usual_of_rows, "image": _usual_of_images}
 )
 
 
 @dataclass
 class AutoScore(AbstractScore):
-    """What suits the rows: log p(x) for tables, `for_images` for images."""
+    """What suits the rows: `for_tables`, of one or two columns log p(x), `for_images`.
+
+    In one or two columns the density is known well, and a row that lies apart is improbable.
+    """
 
     chosen: AbstractScore | None = learned()
 
     wants_training: ClassVar[int] = 4_000
 
     def reads_head(self, layout: str) -> bool:
-        return USUAL[layout]().reads_head(layout)
+        return USUAL[layout](None).reads_head(layout)
 
     def fit(self, training: Known, aside: Known) -> "AutoScore":
-        return replace(self, chosen=USUAL[training.layout]().fit(training, aside))
+        return replace(self, chosen=USUAL[training.layout](training).fit(training, aside))
 
     def weighed(self, familiar: Known, strange: Known) -> "AutoScore":
         assert self.chosen is not None, "fit() comes first"

@@ -36,6 +36,9 @@ class Evidence(AbstractScore):
     def why_not(self, known: Known) -> str:
         return self.score.why_not(known)
 
+    def reads_head(self, layout: str) -> bool:
+        return self.score.reads_head(layout)
+
     def fit(self, training: Known, aside: Known) -> "Evidence":
         score = self.score.fit(training, aside)
         return replace(self, score=score, surprise=Surprise.of(score(aside)))
@@ -74,6 +77,9 @@ class Combined(AbstractScore):
     def why_not(self, known: Known) -> str:
         reasons = [part.why_not(known) for part in self.parts]
         return reasons[0] if all(reasons) else ""
+
+    def reads_head(self, layout: str) -> bool:
+        return any(part.reads_head(layout) for part in self.parts)
 
     def fit(self, training: Known, aside: Known) -> "Combined":
         parts = [as_evidence(part) for part in self.parts if not part.why_not(training)]

@@ -54,9 +54,11 @@ class Neighbours(AbstractScore):
             return "its space is that of pixels, and these rows are no images. Use space='auto'."
         return ""
 
+    def reads_head(self, layout: str) -> bool:
+        return self._space(layout) == "features"
+
     def fit(self, training: Known, aside: Known) -> "Neighbours":
-        named = {"auto": USUAL_SPACES[training.layout]}.get(self.space, self.space)
-        points = SPACES[named](training)
+        points = SPACES[self._space(training.layout)](training)
         rows = points(training)
         rows = rows[np.linspace(0, len(rows) - 1, min(self.most, len(rows))).astype(int)]
         nearest = Nearest.of(self._compared(rows), exact=self.exact)
@@ -73,6 +75,9 @@ class Neighbours(AbstractScore):
         around = np.mean(self.usual[found], axis=1)
         smallest = 1e-6 * float(np.mean(self.usual)) + 1e-12
         return (distances / np.maximum(around, smallest)).astype(float)
+
+    def _space(self, layout: str) -> str:
+        return {"auto": USUAL_SPACES[layout]}.get(self.space, self.space)
 
     def _distances(
         self, rows: Shaped[np.ndarray, "rows dim"]

@@ -17,6 +17,7 @@ from diglm.refusal.scores.classes import ClassDensity, ClassDistance
 from diglm.refusal.scores.density import Density, HighDensity, Typicality
 from diglm.refusal.scores.goodness import DensityOfStates, GoodnessOfFit
 from diglm.refusal.scores.neighbours import Neighbours
+from diglm.refusal.scores.samples import NearestOfSamples
 from diglm.refusal.scores.simplicity import Complexity, Simplicity
 from diglm.registry import Registry
 
@@ -29,6 +30,7 @@ SCORES: Registry[Callable[[], AbstractScore]] = Registry(
         "high_density": HighDensity,
         "typicality": Typicality,
         "neighbours": Neighbours,
+        "nearest_of_samples": NearestOfSamples,
         "goodness_of_fit": GoodnessOfFit,
         "density_of_states": DensityOfStates,
         "class_distance": ClassDistance,

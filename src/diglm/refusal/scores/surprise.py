@@ -14,7 +14,8 @@ PLAIN = 30.0  # nats of a tail, beyond which more of it counts by its logarithm
 class Surprise:
     r"""$-\log P(S \ge s)$ for a score S of familiar rows, in nats.
 
-    Up to the last twentieth of the rows it is counted. Beyond, little is left to count, and the
+    Up to the last twentieth of the rows it is counted, evenly between one row and the next, so that
+    rows are tied only where their scores are. Beyond, little is left to count, and the
     excess is taken for exponential, as it is far out in most tails: with the threshold t of the
     last share q and the mean excess m there, $-\log q + (s - t) / m$. A row that is stranger
     than any that was seen is still compared with others that are. One score cannot drown all
@@ -46,8 +47,9 @@ class Surprise:
 
     def __call__(self, scores: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
         """Nats of surprise at each score, at least zero."""
-        above = np.searchsorted(self.usual, scores, side="left") / max(1, len(self.usual))
-        counted = -np.log1p(-(1 - self.share) * above)  # up to that of the tail
-        far = (np.asarray(scores, float) - self.start) / self.excess
+        scores = np.asarray(scores, float)
+        below = (1 - self.share) * np.linspace(0, 1, len(self.usual) + 1)  # up to the tail
+        counted = np.interp(scores, np.append(self.usual, self.start), -np.log1p(-below))
+        far = (scores - self.start) / self.excess
         far = np.minimum(far, PLAIN) + np.log1p(np.maximum(far - PLAIN, 0.0))
         return np.where(scores > self.start, far - np.log(self.share), counted)
