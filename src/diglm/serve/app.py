@@ -20,6 +20,7 @@ from diglm.serve.openapi import PATHS
 from diglm.serve.protocol import within
 from diglm.serve.security import Guard, hosts_of
 from diglm.serve.service import Service
+from diglm.serve.straight import Straight
 from diglm.serve.settings import Limits, check_binding
 
 if TYPE_CHECKING:
@@ -87,9 +88,11 @@ def create_app(
         exception_handlers={HTTPException: _refuse_path},
     )
     for path in PATHS:
-        app.add_api_route(
+        bound = path.endpoint.__get__(service)
+        app.router.add_route(path.path, Straight(path.path, bound), methods=[path.method])
+        app.add_api_route(  # behind the one that answers: it describes
             path.path,
-            path.endpoint.__get__(service),  # bound
+            bound,
             methods=[path.method],
             responses=path.responses(),
             openapi_extra=path.extra(),
