@@ -20,8 +20,8 @@ from diglm.serve.openapi import PATHS
 from diglm.serve.protocol import within
 from diglm.serve.security import Guard, hosts_of
 from diglm.serve.service import Service
-from diglm.serve.straight import Straight
 from diglm.serve.settings import Limits, check_binding
+from diglm.serve.straight import Straight
 
 if TYPE_CHECKING:
     import fastapi
