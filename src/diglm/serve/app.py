@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route
 else:
     fastapi, uvicorn = optional("fastapi", "serve"), optional("uvicorn", "serve")
     HTTPException = optional("starlette.exceptions", "serve").HTTPException
     Request = optional("starlette.requests", "serve").Request
     Response = optional("starlette.responses", "serve").Response
+    Route = optional("starlette.routing", "serve").Route
 
 logger = logging.getLogger("diglm.serve")
 prometheus_client = optional("prometheus_client", "serve")
@@ -89,7 +91,8 @@ def create_app(
     )
     for path in PATHS:
         bound = path.endpoint.__get__(service)
-        app.router.add_route(path.path, Straight(path.path, bound), methods=[path.method])
+        straight = Straight(path.path, bound)
+        app.router.routes.append(Route(path.path, straight, methods=[path.method]))
         app.add_api_route(  # behind the one that answers: it describes
             path.path,
             bound,
