@@ -107,10 +107,11 @@ def of_numbers(
         "baseline_rmse": float(np.sqrt(spread)),
     }
     for level in LEVELS:
-        low, high = dist.interval(level)
+        low, high = predictor.interval(known.response, level)
         inside = (truth >= low) & (truth <= high)
         found[f"coverage_{100 * level:.0f}"] = float(np.mean(inside[labelled]))
-    found["width_90"] = float(np.mean(np.subtract(*dist.interval(0.9)[::-1])))
+    low, high = predictor.interval(known.response, 0.9)
+    found["width_90"] = float(np.mean(high - low))
     return found
 
 
