@@ -88,7 +88,7 @@ def serving_soak(result: dict) -> str:
     turned_away = found.get("503", 0)
     rows = {
         f"seconds at saturation{mark(result)}": f"{result['config']['soak']:,.0f}",
-        "models replaced": f"{found['reloads']:,}",
+        "times the file of the model was replaced": f"{found['reloads']:,}",
         "answers with 200": f"{found['200']:,}",
         "of these equal to the offline ones, bit for bit": f"{found['bitwise_equal']:,}",
         "turned away with 503": f"{turned_away:,}",
