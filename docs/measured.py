@@ -66,6 +66,46 @@ def speed(result: dict) -> str:
     return "\n".join(lines)
 
 
+def serving(result: dict) -> str:
+    """Rates and latencies of the service and of a naive endpoint, by the number of clients."""
+    lines = [
+        f"| clients{mark(result)} | rows a second | naive | times | p50, p99 in ms | naive "
+        "| processor ms a row | naive |",
+        "|---:|" + "---:|" * 7,
+    ]
+    for n, one in result["metrics"].items():
+        ours, naive = one["ours"], one["naive"]
+        latencies = [f"{who['p50_ms']:.0f}, {who['p99_ms']:.0f}" for who in (ours, naive)]
+        rates = [f"{who['rows_a_second']:,.0f}" for who in (ours, naive)]
+        costs = [f"{who['cpu_ms_a_row']:.2f}" for who in (ours, naive)]
+        cells = [n, *rates, f"**{one['times_naive']:.1f}x**", *latencies, *costs]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def serving_soak(result: dict) -> str:
+    """What came of asking for a long time while models were replaced."""
+    found = result["metrics"]
+    memory = found["memory_mb"]
+    turned_away = found.get("503", 0)
+    rows = {
+        f"seconds at saturation{mark(result)}": f"{result['config']['soak']:,.0f}",
+        "times the file of the model was replaced": f"{found['reloads']:,}",
+        "answers with 200": f"{found['200']:,}",
+        "of these equal to the offline ones, bit for bit": f"{found['bitwise_equal']:,}",
+        "turned away with 503": f"{turned_away:,}",
+        "any other answer": f"{sum(n for k, n in found.items() if _is_other(k)):,}",
+        "MB after a third of the time, and at the end": (
+            f"{memory['at_a_third']:.0f}, {memory['at_the_end']:.0f}"
+        ),
+    }
+    return "| | |\n|---|---:|\n" + "\n".join(f"| {k} | {v} |" for k, v in rows.items())
+
+
+def _is_other(name: str) -> bool:
+    return name == "wrong" or (name.isdecimal() and name not in ("200", "503"))
+
+
 def digits(result: dict) -> str:
     """Accuracy, density and refusals of the demo."""
     metrics = result["metrics"]
@@ -513,6 +553,8 @@ WRITERS: dict[str, Callable[[], str]] = {
     "ood": _from_file("ood", ood),
     "tables": _from_file("tables", tables),
     "speed": _from_file("speed", speed),
+    "serving": _from_file("serving", serving),
+    "serving_soak": _from_file("serving_soak", serving_soak),
     "digits": _from_file("digits", digits),
     "flights_700k": lambda: flights("700k"),
     "flights_all": lambda: flights("all"),
@@ -536,6 +578,7 @@ WRITERS: dict[str, Callable[[], str]] = {
 }
 PAGES = ("README.md", "docs/flights.md", "docs/uci.md", "docs/bayesian.md", "docs/images.md")
 PAGES += ("docs/refusing.md", "docs/unlabelled.md")
+PAGES += ("docs/operating.md",)
 PAGES += ("docs/drift.md", "docs/explaining.md")
 
 

@@ -9,9 +9,11 @@ from running_commands import TINY
 
 from diglm import load
 from diglm.cli.errors import CommandError
+from diglm.cli.terminal import Talk
 from diglm.cli.work.data import open_data
 from diglm.cli.work.holding import held_out, unseen_part
 from diglm.cli.work.looking import infer, look_at, not_meant_as_text
+from diglm.cli.work.telling import tell_scores
 
 
 def test_training_says_what_it_found(model, said_in_training):
@@ -22,6 +24,13 @@ def test_training_says_what_it_found(model, said_in_training):
     assert "dates: day" in said
     assert "missing values" in said and "classes: " in said
     assert "On 32 rows that were held out" in said
+
+
+def test_quiet_training_says_nothing(diglm, table, tmp_path):
+    few = ["--flow", "linear", "--epochs", "1", "--reject", "0.001", "--set", "n_blocks=1"]
+    out = tmp_path / "m.diglm"
+    ended = diglm("train", table, "--target", "kind", "--out", out, "--quiet", *few)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
 
 
 def test_stdout_of_training_is_data_alone(model, said_in_training):
@@ -42,6 +51,29 @@ def test_rows_held_out_in_training_are_found_again(model, table, later_table):
     card = load(model).card_
     assert unseen_part(open_data(str(table)), card).n_rows == 32
     assert unseen_part(open_data(str(later_table)), card) is None
+
+
+def test_a_table_of_few_rows_is_learned(diglm, tmp_path):
+    path = tmp_path / "few.csv"
+    path.write_text("a,b\n" + "".join(f"{i % 7},{'xy'[i % 2]}\n" for i in range(24)))
+    ended = diglm("train", path, "--target", "b", "--out", tmp_path / "few.diglm", *TINY)
+    assert ended.code == 0, ended.err
+    assert "no rows were held out" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ({"rows": 9, "accuracy": 0.6, "baseline_accuracy": 0.6}, "right no more often"),
+        ({"rows": 9, "accuracy": 0.7, "baseline_accuracy": 0.6}, None),
+        ({"rows": 9, "rmse": 2.1, "baseline_rmse": 2.0}, "err as much as"),
+        ({"rows": 9, "rmse": 1.9, "baseline_rmse": 2.0}, None),
+    ],
+)
+def test_scores_no_better_than_none_are_told(capsys, scores, said):
+    tell_scores(scores, Talk())
+    told = capsys.readouterr().err
+    assert "note: " not in told if said is None else said in told
 
 
 def test_few_rows_are_not_held_out():
@@ -109,6 +141,8 @@ def test_columns_that_tell_nothing_are_found():
         (["007", "042"], None),  # text by declaration
         (["a1", "b2"], None),
         ([], None),
+        (["305", "1,111", "590", "2,704", "85"], "write numbers plainly"),
+        (["305", "1111", "unknown", "590"], "leave them empty"),
     ],
 )
 def test_text_that_was_meant_as_numbers_or_dates_is_told(values, said):

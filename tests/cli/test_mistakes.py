@@ -20,6 +20,25 @@ def places(tmp_path_factory, table, model):
     (folder / "sheet.xlsx").write_bytes(b"PK")
     (folder / "ragged.csv").write_text("a,b\n1,2\n3\n")
     (folder / "doubled.csv").write_text("a,a\n1,2\n")
+    (folder / "one.csv").write_text("a,b\n1,x\n")
+    (folder / "same.csv").write_text("a,b\n" + "".join(f"{i / 7},x\n" for i in range(50)))
+    (folder / "gaps.csv").write_text("a,b\n" + "".join(f"{i / 7},\n" for i in range(50)))
+    (folder / "days.csv").write_text("a,b\n" + "".join(f"{i},2024-01-{i}\n" for i in range(10, 30)))
+    numbers = [f"{i / 7},{i / 3}" for i in range(50)]
+    (folder / "far.csv").write_text("\n".join(["a,b", *numbers, "1,inf"]) + "\n")
+    (folder / "open.csv").write_text('a,b\n"1,2\n3,4\n')
+    (folder / "bytes.csv").write_bytes(bytes(range(256)) * 20)
+    (folder / "cut.parquet").write_bytes(b"PAR1" + b"\0" * 50 + b"PAR1")
+    (folder / "cut.arrow").write_bytes(b"ARROW1\0\0" + b"\0" * 30)
+    (folder / "cut.csv.gz").write_bytes(b"\x1f\x8b\x08junk")
+    (folder / "cut.npz").write_bytes(b"PK\x03\x04junk")
+    (folder / "link.csv").symlink_to(folder / "nowhere.csv")
+    (folder / "bad.toml").write_text("a = = 1")
+    (folder / "typing.toml").write_text('tagret = "kind"\n')
+    (folder / "words.toml").write_text('seed = "many"\n')
+    (folder / "latin.toml").write_bytes(b"\xff\xfe")
+    np.savez(folder / "few.npz", x=np.zeros((3, 8, 8), np.uint8), y=np.arange(5))
+    np.savez(folder / "unlabelled.npz", x=np.zeros((3, 8, 8), np.uint8))
     (folder / "nothing").mkdir()
     np.savez(folder / "images.npz", x=np.zeros((4, 8, 8), np.uint8), y=np.arange(4))
     np.savez(folder / "flat.npz", x=np.zeros((4, 8)))
@@ -86,6 +105,74 @@ MISTAKES = {
     "settings for all": "reproduce all --budget small --weights 1",
     "results in a file": "reproduce moons --out {table}",
     "no such data": "data fetch mnits",
+    "no data named": "train",
+    "a row alone": "train {folder}/one.csv --target b --out {folder}/m",
+    "target of one value": "train {folder}/same.csv --target b --out {folder}/m",
+    "target of no value": "train {folder}/gaps.csv --target b --out {folder}/m",
+    "target of dates": "train {folder}/days.csv --target b --out {folder}/m",
+    "dates as numbers": "train {folder}/days.csv --target b --problem numbers --out {folder}/m",
+    "infinite target": "train {folder}/far.csv --target b --out {folder}/m",
+    "a quotation mark left open": "train {folder}/open.csv --target b --out {folder}/m",
+    "bytes as CSV": "train {folder}/bytes.csv --target b --out {folder}/m",
+    "half a Parquet file": "train {folder}/cut.parquet --target b --out {folder}/m",
+    "half an Arrow file": "train {folder}/cut.arrow --target b --out {folder}/m",
+    "half a packed file": "train {folder}/cut.csv.gz --target b --out {folder}/m",
+    "half a file of arrays": "train {folder}/cut.npz --out {folder}/m",
+    "a link to nothing": "train {folder}/link.csv --target b --out {folder}/m",
+    "labels for other images": "train {folder}/few.npz --out {folder}/m",
+    "classes without labels": "train {folder}/unlabelled.npz --problem classes --out {folder}/m",
+    "unknown flow": "train {table} --target kind --flow cuopling --out {folder}/m",
+    "head of numbers": "train {table} --target kind --head poisson --out {folder}/m",
+    "epochs in words": "train {table} --target kind --epochs many --out {folder}/m",
+    "epochs below none": "train {table} --target kind --epochs -3 --out {folder}/m",
+    "a rate above one": "train {table} --target kind --reject 2 --out {folder}/m",
+    "width in words": "train {table} --target kind --set width=wide --out {folder}/m",
+    "share that is no number": "train {table} --target kind --test-share nan --out {folder}/m",
+    "output is a device": "train {table} --target kind --out /dev/null",
+    "options not in TOML": "train {table} --out {folder}/m --config {folder}/bad.toml",
+    "options misspelt": "train {table} --out {folder}/m --config {folder}/typing.toml",
+    "options of a wrong type": "train {table} --out {folder}/m --config {folder}/words.toml",
+    "options in no text": "train {table} --out {folder}/m --config {folder}/latin.toml",
+    "a folder of options": "train {table} --out {folder}/m --config {folder}/nothing",
+    "no rows to answer": "predict {model} {folder}/header.csv",
+    "nothing to answer": "predict {model} {folder}/empty.csv",
+    "bytes to answer": "predict {model} {folder}/bytes.csv",
+    "a spreadsheet to answer": "predict {model} {folder}/sheet.xlsx",
+    "answers nowhere": "predict {model} {table} --out {folder}/no/answers.csv",
+    "misspelt flag of predict": "predict {model} {table} --jsn",
+    "a model alone": "predict {model}",
+    "truth of another kind": "evaluate {model} {table} --target island",
+    "no rows to judge by": "evaluate {model} {folder}/header.csv",
+    "a table of others to judge by": "evaluate {model} {folder}/other.csv",
+    "a report of nothing": "report {model} {folder}/empty.csv --out {folder}/r.html",
+    "a report nowhere": "report {model} {table} --out {folder}/no/r.html",
+    "a report about no column": "report {model} {table} --target knid --out {folder}/r.html",
+    "a report about another column": "report {model} {table} --target island --out {folder}/r.html",
+    "a report against nothing": "report {model} {table} --against {folder}/x --out {folder}/r.html",
+    "a report without a name": "report {model} {table}",
+    "rows in words": "sample {model} -n two",
+    "cold draws": "sample {model} -n 2 --temperature -1",
+    "more rows than memory": "sample {model} -n 99999999999",
+    "draws of an unknown kind": "sample {model} -n 2 --out {folder}/s.html",
+    "explanations of an unknown kind": "explain {model} {table} --out {folder}/e.docx",
+    "no rows to explain": "explain {model} {folder}/header.csv",
+    "reasons of images": "explain mnist {folder}/images.npz",
+    "no rows to compare": "drift {model} {folder}/header.csv",
+    "another table to compare": "drift {model} {folder}/other.csv",
+    "no such reference": "drift {model} {table} --reference {folder}/absent.csv",
+    "data to serve": "serve {table}",
+    "a port that is none": "serve {model} --port 99999",
+    "everybody without a token": "serve {model} --host 0.0.0.0",
+    "a token that is short": "serve {model} --token short",
+    "a name that is a path": "serve ../x={model}",
+    "a demonstration in a file": "demo --out {table}/page",
+    "nothing to do with data": "data",
+    "no such work with data": "data lst",
+    "data without a name": "data fetch",
+    "nothing to be told of": "info",
+    "a table to be told of": "info {table}",
+    "more than doctor takes": "doctor extra",
+    "no study named": "reproduce",
     "no such file of options": "train --config {folder}/absent.toml",
 }
 

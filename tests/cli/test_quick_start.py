@@ -42,6 +42,17 @@ def test_every_command_explains_itself(request, command):
     assert ended.out.startswith(f"Usage: diglm {command}")
 
 
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("diglm tr", "train"), ("diglm train --te", "--test-share")]
+)
+def test_shells_are_told_how_words_may_end(monkeypatch, typed, offered):
+    monkeypatch.setenv("_DIGLM_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    done = in_process_of_its_own()
+    assert (done.returncode, done.stdout.split()) == (0, [offered]), done.stderr
+
+
 def test_names_of_the_package_are_found_when_they_are_asked_for():
     code = (
         "import sys, diglm; assert 'jax' not in sys.modules; dir(diglm);"

@@ -1,6 +1,7 @@
 """The report of a model: whole, self-contained, and right in its numbers."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from diglm.report.measures import calibration_error, membership  # noqa: E402
 from diglm.report.odd_rows import strangest_section  # noqa: E402
 from diglm.report.page import table  # noqa: E402
 from diglm.report.reasons import _words  # noqa: E402
+from diglm.report.strange import strangeness_section  # noqa: E402
 from diglm.report.subject import Subject  # noqa: E402
 from diglm.report.views import ImageView  # noqa: E402
 
@@ -85,6 +87,14 @@ def test_every_section_is_there(page, heading):
     assert f"<h2>{heading}</h2>" in page
 
 
+def test_a_page_says_what_its_threshold_rests_on(classifier, rows):
+    X, _ = rows
+    threshold = classifier.predictor_.refusal.threshold
+    refusal = replace(classifier.predictor_.refusal, threshold=replace(threshold, rule="tail"))
+    subject = Subject(replace(classifier.predictor_, refusal=refusal), X[:20], None)
+    assert "Too few rows were held out" in strangeness_section(subject).reading
+
+
 def test_rows_come_with_reasons_and_commands_with_the_card(page):
     assert "because of" in page and " nats)" in page and "<pre>diglm x</pre>" in page
 
@@ -131,7 +141,7 @@ def test_what_columns_add_is_written_as_people_read_it():
 def test_no_error_at_all_is_said_rather_than_magnified(classifier, rows):
     X = rows[0][150:]
     section = refusing_section(Subject(classifier.predictor_, X, classifier.predict(X)))
-    assert "No row was answered wrongly" in section.reading
+    assert "No row was answered wrongly" in section.reading and section.content == ""
 
 
 def test_numbers_are_those_of_the_model(classifier, rows, page):

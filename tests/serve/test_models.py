@@ -103,3 +103,13 @@ def test_a_hangup_loads_all_models_anew(files):
     before = threading.active_count()
     asyncio.run(scenario())
     assert threading.active_count() <= before  # those of the service are gone
+
+
+def test_paths_are_counted_by_their_pattern(files):
+    with Running({"line": files["line"]}, Limits(watch_seconds=30)) as running:
+        for path in ("/models/line", "/models/absent", "/nowhere"):
+            running.get(path)
+        text = running.service.metrics.text().decode()
+    assert 'path="/models/{name}",status="200"' in text
+    assert 'path="/models/{name}",status="404"' in text
+    assert 'path="other",status="404"' in text and "absent" not in text

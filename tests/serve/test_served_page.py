@@ -128,6 +128,16 @@ def test_a_row_is_answered_and_a_strange_one_refused(service, browser):
     browser.complaints()  # the refusal of that request is in the console, and meant to be
 
 
+def test_shares_are_not_rounded_to_what_they_are_not(service, browser):
+    browser.open(f"{service.url}/#line")
+    script = (
+        "import('/page/draw.js').then(({ percent }) => arguments[1](arguments[0].map(percent)))"
+    )
+    shares = [0, 0.0004, 0.004, 0.5, 0.996, 0.9996, 1]
+    shown = browser.driver.execute_async_script(script, shares)
+    assert shown == ["0 %", "< 0.1 %", "0.4 %", "50 %", "99.6 %", "> 99.9 %", "100 %"]
+
+
 def test_sliders_ask_for_another_answer(service, browser):
     browser.open(f"{service.url}/#line")
     browser.says("#change", "It would be answered with")
@@ -185,6 +195,7 @@ def test_a_digit_is_read_stroke_by_stroke(digits, browser):
     wait_until(lambda: browser.text("#prediction").split()[0] == "7", 60)
     browser.says("#verdict", "Answered")
     assert browser.find("#history svg polyline")
+    assert "Choose" in browser.text("#change [role=status]")
     third = browser.find("#change .buttons button:nth-child(4)")
     third.click()
     browser.says("#change", "Read as 3", 90)

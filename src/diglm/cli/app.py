@@ -58,15 +58,16 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     known = {one.callback.__name__ for one in app.registered_commands if one.callback} | {"data"}
     command = " ".join(["diglm", *(word for word in words[:1] if word in known)])
-    with told(command), _warnings_told():
+    quiet = not {"-q", "--quiet"}.isdisjoint(words)
+    with told(command), _warnings_told(quiet):
         code = app(words, standalone_mode=False, prog_name="diglm")
     sys.exit(code if isinstance(code, int) else 0)
 
 
 @contextmanager
-def _warnings_told() -> Iterator[None]:
+def _warnings_told(quiet: bool) -> Iterator[None]:
     """Warnings of the library become lines on stderr; those for programmers are passed over."""
-    talk = Talk()
+    talk = Talk(quiet)
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         talk.warn(str(message))

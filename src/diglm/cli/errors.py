@@ -16,6 +16,9 @@ import typer
 from typer.exceptions import TyperException
 
 WRONG_USE, FAULT, INTERRUPTED = 2, 1, 130
+NO_WORDS = "NoArgsIsHelpError"  # of a typer that does not export it
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+LESS = "ask for fewer rows at a time, or make a smaller model."
 INSTALL = re.compile(r"pip install '?([^'\s]+)'?")
 
 
@@ -47,12 +50,17 @@ def told(command: str) -> Iterator[None]:
     except CommandError as error:
         _end(str(error), error.hint, WRONG_USE)
     except TyperException as error:
+        if type(error).__name__ == NO_WORDS:  # its message is the whole help
+            print(_usage(error), file=sys.stderr)
+            _end(f"{command} needs a command.", f"{command} --help lists them.", WRONG_USE)
         _end(_usage(error), f"see {command} --help", WRONG_USE)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("DIGLM_DEBUG"):
             traceback.print_exc()
         _end(*_explained(error, command), WRONG_USE)
     except Exception as error:
+        if OUT_OF_MEMORY in str(error):  # as XLA says it
+            _end("out of memory.", LESS, WRONG_USE)
         if os.environ.get("DIGLM_DEBUG"):
             raise
         _end(
@@ -77,7 +85,7 @@ def _explained(error: Exception, command: str) -> tuple[str, str]:
     if isinstance(error, ImportError) and (found := INSTALL.search(str(error))):
         return _one_line(error).partition(" hint:")[0], f"pip install '{found[1]}'"
     if isinstance(error, MemoryError):
-        return f"out of memory. {error}", "give fewer rows at a time, or a smaller model."
+        return f"out of memory. {error}", LESS
     return _one_line(error), f"see {command} --help"
 
 
@@ -99,5 +107,5 @@ def _one_line(error: Exception) -> str:
 
 
 def _end(message: str, hint: str, code: int) -> None:
-    print(f"error: {message}\n\nhint: {hint}", file=sys.stderr)
+    print(f"error: {' '.join(message.split())}\n\nhint: {hint}", file=sys.stderr)
     sys.exit(code)

@@ -161,7 +161,7 @@ class FileSource(AbstractSource):
             "files": self.table.fingerprint(),
             "sampled content": self._surveyed.content,
             "columns": self.columns,
-            "shards": choose_shards(batch_size, Layout().n_processes),
+            "shards": self._n_shards(batch_size),
             "shuffle": self.shuffle,
             "steps a chunk": max(1, CHUNK_ROWS // batch_size),
         }
@@ -203,7 +203,7 @@ class FileSource(AbstractSource):
         """How batches are made up."""
         n_labelled, batch_size = len(self._surveyed.labelled_rows), self._batch_size(settings)
         n_others = self.table.n_rows - len(self._surveyed.held_out) - n_labelled
-        n_shards = choose_shards(batch_size, Layout().n_processes)
+        n_shards = self._n_shards(batch_size)
         if batch_size % n_shards:
             return Mixing(0, batch_size)
         return Mixing.of(n_labelled, n_others, batch_size, multiple=n_shards)
@@ -213,12 +213,16 @@ class FileSource(AbstractSource):
         apart = [self._surveyed.labelled_rows] if mixture.apart else []
         return StreamPlan(
             table=self.table,
-            n_shards=choose_shards(batch_size, Layout().n_processes),
+            n_shards=self._n_shards(batch_size),
             batch_size=mixture.n_others,
             steps_per_chunk=max(1, CHUNK_ROWS // batch_size),
             seed=seed,
             held_out=np.sort(np.concatenate([self._surveyed.held_out, *apart])),
         )
+
+    def _n_shards(self, batch_size: int) -> int:
+        n_rows = self.table.n_rows - len(self._surveyed.held_out)
+        return choose_shards(batch_size, Layout().n_processes, n_rows)
 
     def _batch_size(self, settings: Settings) -> int:
         return min(settings.batch_size, self.table.n_rows - len(self._surveyed.held_out))

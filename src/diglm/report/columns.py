@@ -59,7 +59,7 @@ def summary(column: Column, values: Values) -> tuple[str, str, str, str]:
     if len(numbers) == 0:
         return seen, "", share, ""
     outside = (numbers < column.low) | (numbers > column.high)
-    middle = f"{_number(column, np.median(numbers))}, {_range(column, *_ends(numbers))}"
+    middle = f"{_range(column, *_ends(numbers))}, half below {_number(column, np.median(numbers))}"
     return seen, middle, share, _rate(outside)
 
 

@@ -14,6 +14,7 @@ from diglm.targets import AbstractTarget, ClassTarget, NoTarget, NumberTarget
 
 MOST_CLASSES = 12  # in a table of confusions
 MOST_POINTS = 2_000  # in a cloud
+REFUSING = "What refusing buys"
 
 
 def quality_section(subject: Subject) -> Section | None:
@@ -88,8 +89,7 @@ def _numbers(subject: Subject) -> Section:
     cloud.grid(color="#dddddd", linewidth=0.6)
     right, (axes,) = new_figure(4.4, 3.8)
     levels = np.linspace(0.05, 0.95, 19)
-    below = dist.cdf(truth)[subject.labelled]
-    inside = [np.mean(np.abs(below - 0.5) <= level / 2) for level in levels]
+    inside = [_inside(subject, truth, level) for level in levels]
     axes.plot([0, 100], [0, 100], "--", color=GREY, linewidth=1.2)
     axes.plot(100 * levels, 100 * np.array(inside), "o-", color=DARK, markersize=4)
     axes.set(xlim=(0, 100), ylim=(0, 100), xlabel="level of the interval, in %")
@@ -110,6 +110,12 @@ def _numbers(subject: Subject) -> Section:
     )
 
 
+def _inside(subject: Subject, truth: np.ndarray, level: float) -> float:
+    """How often the truth is in the intervals that the model gives for this level."""
+    low, high = subject.predictor.interval(subject.known.response, level)
+    return float(np.mean(((truth >= low) & (truth <= high))[subject.labelled]))
+
+
 def refusing_section(subject: Subject) -> Section | None:
     """The error among the rows answered, as ever less trusted rows are answered."""
     if not subject.labelled.any():
@@ -121,24 +127,27 @@ def refusing_section(subject: Subject) -> Section | None:
         "by familiarity": -subject.strangeness[known],
         "by p(y|x), refused ones last": np.where(subject.refused[known], -np.inf, -doubt[known]),
     }
+    kept = 100 * float(np.mean(~subject.refused[known]))
+    if float(np.max(wrong[known])) == 0:
+        reading = f"No row was answered wrongly, so there is nothing to buy: of all {kept:.1f}% "
+        reading += "are answered."
+        return Section(REFUSING, reading, "")
     figure, (axes,) = new_figure(6.2, 3.4)
     for (name, trust), (colour, line) in zip(orders.items(), LINES, strict=False):
         coverage, risk = risk_coverage(trust, wrong[known])
         shown = coverage >= LEAST_COVERAGE
         axes.plot(100 * coverage[shown], risk[shown], line, color=colour, lw=2, label=name)
-    kept = 100 * float(np.mean(~subject.refused[known]))
     axes.axvline(kept, color=WARM, linewidth=1, linestyle=":")
     axes.set(xlim=(100 * LEAST_COVERAGE, 100), xlabel="rows answered, in % (most trusted first)")
     axes.set_ylabel(unit)
-    never = float(np.max(wrong[known])) == 0
-    axes.set_ylim(0, 1 if never else None)
+    axes.set_ylim(0)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.legend(frameon=False, fontsize=9)
     return Section(
-        "What refusing buys",
+        REFUSING,
         "Lower is better: follow a curve from left to right as more rows are answered, the most "
         f"trusted first. The dotted line is where this model stops: it answers {kept:.1f}% of the "
-        f"rows.{' No row was answered wrongly, so nothing could be bought here.' * never}",
+        "rows.",
         embed(figure, "Error among answered rows against the share answered."),
     )
 

@@ -34,8 +34,8 @@ def strangest_section(subject: Subject) -> Section:
     order = np.argsort(-subject.strangeness, kind="stable")[:SHOWN]
     reasons = _reasons(subject, order, strange=True)
     reading = (
-        "Rows least like those of training, strangest first. The p-value is the share of rows held "
-        "out in training that are at least as strange."
+        "Rows least like those of training, strangest first. The p-value: so rarely, at most, is a "
+        "familiar row as strange, as those held out in training tell."
     )
     if reasons is not None:
         reading += " In brackets, what a value adds to the surprise."

@@ -52,7 +52,7 @@ code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .92e
   .wide { font-size: 7pt; }
   th, td + td { white-space: normal; }
   .wide th, .wide td { overflow-wrap: anywhere; padding-right: .5em; }
-  h2, img, table { break-inside: avoid; } h2 { break-after: avoid; } }
+  h2, img, table { break-inside: avoid; } h2, h2 + p, h3 { break-after: avoid; } }
 """
 
 WIDE = 7  # columns; more are printed small

@@ -76,9 +76,13 @@ def strangeness_histogram(
 
 def _rule(subject: Subject) -> str:
     return {
+        "tail": "Too few rows were held out to promise a share, so it is an estimate: where "
+        "strangeness would reach at that share if it faded exponentially.",
         "conformal": "It was set so that at most a promised share of familiar rows is refused.",
         "minimum": "The line is the strangest row of training.",
         "quantile": "The line leaves a share of the rows of training beyond it.",
         "contamination": "The line leaves a share of the rows of training beyond it.",
+        "risk": "It was set so that the error among the answered stays below what was asked.",
+        "cost": "It was set where wrong answers and refusals of held-out rows cost least.",
         "never": "This model refuses nothing.",
     }.get(subject.predictor.refusal.threshold.rule, "")

@@ -18,10 +18,13 @@ def training_section(subject: Subject) -> Section | None:
         drawn.append(_curve(density, "log_px", "−log p(x), nats a row"))
     if not drawn:
         return None
-    n_epochs = len(subject.history)
+    parts = {"p(y|x)": len(subject.history)} if predicts else {}
+    parts["p(x)"] = len(density)
+    counts = " and ".join(f"{n:,} for {name}" for name, n in parts.items())
+    epochs = counts if len(set(parts.values())) > 1 else f"{len(density):,}"
     return Section(
         "How training went",
-        f"{n_epochs:,} epochs; lower is better. The dark line is on rows held out, the grey one on "
+        f"Epochs: {epochs}. Lower is better. The dark line is on rows held out, the grey one on "
         "those learned from; the dot is the epoch that was kept. Where the dark line rises while "
         "the grey one falls, the model learns by heart, and an earlier epoch is kept.",
         f'<div class="figures">{"".join(drawn)}</div>',

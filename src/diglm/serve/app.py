@@ -21,6 +21,7 @@ from diglm.serve.protocol import within
 from diglm.serve.security import Guard, hosts_of
 from diglm.serve.service import Service
 from diglm.serve.settings import Limits, check_binding
+from diglm.serve.straight import Straight
 
 if TYPE_CHECKING:
     import fastapi
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route
 else:
     fastapi, uvicorn = optional("fastapi", "serve"), optional("uvicorn", "serve")
     HTTPException = optional("starlette.exceptions", "serve").HTTPException
     Request = optional("starlette.requests", "serve").Request
     Response = optional("starlette.responses", "serve").Response
+    Route = optional("starlette.routing", "serve").Route
 
 logger = logging.getLogger("diglm.serve")
 prometheus_client = optional("prometheus_client", "serve")
@@ -87,9 +90,12 @@ def create_app(
         exception_handlers={HTTPException: _refuse_path},
     )
     for path in PATHS:
-        app.add_api_route(
+        bound = path.endpoint.__get__(service)
+        straight = Straight(path.path, bound)
+        app.router.routes.append(Route(path.path, straight, methods=[path.method]))
+        app.add_api_route(  # behind the one that answers: it describes
             path.path,
-            path.endpoint.__get__(service),  # bound
+            bound,
             methods=[path.method],
             responses=path.responses(),
             openapi_extra=path.extra(),

@@ -1,19 +1,11 @@
 """Who may ask: hosts, origins and tokens, checked before anything of a request is read."""
 
 import hmac
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from diglm.optional import optional
 from diglm.serve.errors import Refused, refusal
 from diglm.serve.metrics import App, Message, Receive, Scope, Send
 from diglm.serve.settings import LOOPBACK, is_everywhere, is_loopback
-
-if TYPE_CHECKING:
-    from starlette.datastructures import Headers, MutableHeaders
-else:
-    _structures = optional("starlette.datastructures", "serve")
-    Headers, MutableHeaders = _structures.Headers, _structures.MutableHeaders
 
 # Without a token: the page, which asks for it, and what tells only that the service is alive.
 OPEN = ("/", "/health", "/ready")
@@ -28,6 +20,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+ADDED = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+CACHE = (b"cache-control", b"no-store")  # unless an answer says otherwise
 
 
 class Guard:
@@ -55,10 +49,9 @@ class Guard:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
-                headers.setdefault("Cache-Control", "no-store")
+                headers = message["headers"]
+                stored = any(name == CACHE[0] for name, _ in headers)
+                message["headers"] = [*headers, *ADDED, *(() if stored else (CACHE,))]
             await send(message)
 
         try:
@@ -68,22 +61,22 @@ class Guard:
         await self.app(scope, receive, with_headers)
 
     def _check(self, scope: Scope) -> None:
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
+        headers = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        host = headers.get(b"host", "")
         if self.hosts and _without_port(host) not in self.hosts:
             raise Refused(421, f"This service is not {host!r:.80}.")
-        origin = headers.get("origin")
+        origin = headers.get(b"origin")
         if origin is not None and origin.partition("://")[2] != host:
             raise Refused(403, f"The origin {origin!r:.80} is not this service.")
-        navigates = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not navigates:
+        navigates = scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == "navigate"
+        if headers.get(b"sec-fetch-site") in ("cross-site", "same-site") and not navigates:
             raise Refused(403, "The request was made by a page of another origin.")
         self._check_token(scope["path"], headers)
 
-    def _check_token(self, path: str, headers: "Headers") -> None:
+    def _check_token(self, path: str, headers: Mapping[bytes, str]) -> None:
         if self.token is None or path in OPEN or path.startswith(OPEN_FOLDER):
             return
-        given = headers.get("authorization", "")
+        given = headers.get(b"authorization", "")
         scheme, _, shown = given.partition(" ")
         right = hmac.compare_digest(shown.strip().encode(), self.token)  # in constant time
         if scheme.lower() != "bearer" or not right:

@@ -72,7 +72,7 @@ class ClassTarget(AbstractTarget):
             raise ValueError(
                 "HybridClassifier needs at least two classes to tell apart; y has "
                 f"{len(classes)} class{'es' if len(classes) != 1 else ''}"
-                + (f" ({classes[0]!r})." if len(classes) else ".")
+                + (f" ({classes.tolist()[0]!r})." if len(classes) else ".")
             )
         factors = _factors(class_weight, classes, np.bincount(codes, minlength=len(classes)))
         return cls(classes, choice, unlabelled, nulls, factors)

@@ -190,6 +190,12 @@ def test_choose_shards(batch_size, n_processes, expected):
     assert choose_shards(batch_size, n_processes) == expected
 
 
+@pytest.mark.parametrize("n_rows", [32, 39, 127])
+def test_few_batches_are_drawn_from_one_place(tmp_path, n_rows):
+    assert choose_shards(32, 1, n_rows) == 1
+    assert StreamPlan(stored(tmp_path, n_rows), 1, 32, 1, 0, NONE).n_steps == n_rows // 32
+
+
 def test_wrong_plans_are_refused(tmp_path):
     table = stored(tmp_path, 100)
     with pytest.raises(

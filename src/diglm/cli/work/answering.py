@@ -18,7 +18,7 @@ from diglm.cli.work.data import (
     require_table,
 )
 from diglm.cli.work.models import open_model
-from diglm.cli.work.writing import require_place, written
+from diglm.cli.work.writing import WRITERS, require_place, written
 from diglm.data.files.formats import BLOCK_ROWS, pa
 from diglm.estimators import Estimator
 from diglm.predictor.answers import row_counter
@@ -108,6 +108,8 @@ def explain(
     model: str, data: str, out: Path | None, most: int, *, as_json: bool, talk: Talk
 ) -> None:
     """What made each row strange, and what made its prediction: a line for each of its columns."""
+    if out is not None:
+        require_place(out, tuple(WRITERS), read=(model, data))
     fitted, rows = open_model(model), open_data(data)
     if not fitted.predictor_.encoder.in_files:
         raise CommandError(

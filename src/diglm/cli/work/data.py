@@ -199,7 +199,11 @@ def open_data(given: str) -> AbstractData:
     """The rows at a path, or in the pipe for "-"."""
     if given == "-":
         return TableData("standard input", _opened(_from_pipe(), "standard input"))
+    if not given:
+        raise CommandError("the name of the data is empty.", f"expected {KINDS}.")
     path = Path(given)
+    if path.is_symlink() and not path.exists():
+        raise CommandError(f"{given} is a link to nothing.", "name the file itself.")
     if not path.exists():
         folder = path.parent
         there = [file.name for file in folder.iterdir()] if folder.is_dir() else []
@@ -262,7 +266,7 @@ def _opened(path: Path, name: str) -> FileTable:
     try:
         return open_table(path)
     except TableFileError as error:
-        text = str(error).replace(str(path), name)
+        text = str(error) if name == str(path) else str(error).replace(str(path), name)
         raise CommandError(text.rstrip("."), _hint_of(path, text)) from error
 
 

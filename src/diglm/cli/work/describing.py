@@ -22,7 +22,7 @@ EXTRAS = {
     "images": ("pillow",),
     "plot": ("matplotlib",),
     "frames": ("pandas", "polars"),
-    "serve": ("fastapi", "uvicorn"),
+    "serve": ("fastapi", "uvicorn", "httptools", "prometheus-client"),
     "ray": ("ray",),
 }
 

@@ -7,13 +7,15 @@ import numpy as np
 
 from diglm.cli.errors import FAULT, CommandError
 from diglm.cli.terminal import Talk, print_json, print_pairs
-from diglm.cli.work.data import AbstractData, TableData, open_data
+from diglm.cli.work.data import AbstractData, TableData, listed, open_data
 from diglm.cli.work.holding import unseen_part
 from diglm.cli.work.models import open_model
 from diglm.cli.work.writing import require_place
 from diglm.estimators import Estimator
 from diglm.predictor.drift import NOTHING, Drift
 from diglm.report import measure, worded
+from diglm.report.measures import membership
+from diglm.targets.base import is_missing
 
 MOST_ROWS = 20_000  # that a report looks at; figures show no more
 MOST_WATCHED = 100_000  # rows that `drift` looks at
@@ -51,8 +53,8 @@ def report(
     whole = open_data(data)
     rows = _judged_rows(fitted, whole, talk).sampled(MOST_ROWS, seed)
     truth = rows.truth(_target(fitted, target))
-    if target is not None and truth is None:
-        _truth(fitted, rows, target, data)
+    if target is not None or truth is not None:
+        truth = _truth(fitted, rows, target, data)
     if truth is None and not fitted.predictor_.target.density_only:
         talk.warn("these rows have no target, so the report says nothing of accuracy.")
     other = None
@@ -163,8 +165,29 @@ def _truth(model: Estimator, rows: AbstractData, asked: str | None, name: str) -
     column = _target(model, asked)
     found = rows.truth(column)
     if found is not None:
+        _require_fitting(model, found, column, name)
         return found
     if isinstance(rows, TableData) and asked is not None:
         rows.require(asked)
     what = "no labels" if column is None else f"no column {column!r}, which the model predicts"
     raise CommandError(f"{name} has {what}.", "name the column with the truth: --target COLUMN")
+
+
+def _require_fitting(model: Estimator, truth: np.ndarray, column: str | None, name: str) -> None:
+    """Raise where what is said to be the truth is nothing that the model could have said."""
+    known = truth[~is_missing(truth)]
+    if len(known) == 0:
+        return
+    classes = getattr(model.predictor_.target, "classes", None)
+    try:
+        fits = classes is None or bool(membership(classes, known).any())
+        fits = fits and (classes is not None or bool(np.asarray(known, float).size))
+    except (ValueError, TypeError):  # words where numbers were learned
+        fits = False
+    if not fits:
+        says = "numbers" if classes is None else listed([str(one) for one in classes], 6)
+        what = "its truth" if column is None else f"its column {column!r}"
+        raise CommandError(
+            f"the model says {says}; in {name} {what} holds values such as {known[0]!s}.",
+            "name the column with the truth: --target COLUMN",
+        )

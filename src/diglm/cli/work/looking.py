@@ -137,16 +137,16 @@ def not_meant_as_text(values: "pa.ChunkedArray") -> str | None:
     numbers = [level for level in levels if NUMBER.fullmatch(level)]
     if len(numbers) == len(levels):
         return None  # text by declaration, such as codes in a Parquet file
+    others = [level for level in levels if not NUMBER.fullmatch(level)]
+    for pattern, advice in MEANT.items():
+        like = [level for level in others if pattern.fullmatch(level)]
+        if len(like) + len(numbers) > 0.8 * len(levels) and len(like) > 0.5 * len(others):
+            return f"it is text, since values are written as {like[0]!r}; {advice}"
     if len(numbers) > len(levels) / 2:
-        other = next(level for level in levels if not NUMBER.fullmatch(level))
         return (
-            f"it is text, because some values, such as {other[:LONGEST]!r}, are no numbers; "
+            f"it is text, because some values, such as {others[0][:LONGEST]!r}, are no numbers; "
             "leave them empty to have the others read as numbers"
         )
-    for pattern, advice in MEANT.items():
-        like = [level for level in levels if pattern.fullmatch(level)]
-        if len(like) > 0.8 * len(levels):
-            return f"it is text, since values are written as {like[0]!r}; {advice}"
     return None
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from diglm.atomic import replacing
 from diglm.cli.errors import CommandError
 from diglm.cli.terminal import Talk, print_json
 from diglm.cli.work.data import close_to
@@ -25,6 +26,8 @@ def demo(out: Path, quick: bool) -> None:
     """The study of digits."""
     if out.exists() and not out.is_dir():
         raise CommandError(f"--out {out} is a file.", "name a folder for the page.")
+    if any(part.is_file() for part in out.parents):
+        raise CommandError(f"a part of {out} is a file.", "name a folder for the page.")
     use_cache()
     digits.demo(out, quick=quick)
 
@@ -86,7 +89,8 @@ def _all(words: Sequence[str], budget: str, out: Path | None, again: bool) -> No
     folders = Folders.of(budget, out)
     page = folders.page
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(page_of(budget, folders))
+    with replacing(page) as file:
+        file.write(page_of(budget, folders).encode())
     print(page)
     failed = [one.name for one in told if one.outcome == FAILED]
     if failed:

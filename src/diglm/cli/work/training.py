@@ -15,14 +15,15 @@ from diglm.cli.errors import CommandError
 from diglm.cli.terminal import Talk, print_json
 from diglm.cli.work.data import ImageData, TableData, close_to, listed, open_data, sized
 from diglm.cli.work.holding import held_out, mark_of
-from diglm.cli.work.looking import Look, Problem, balance, infer, look_at
+from diglm.cli.work.looking import Look, Problem, infer, look_at
 from diglm.cli.work.running import Run
+from diglm.cli.work.telling import tell_balance, tell_scores
 from diglm.cli.work.writing import require_place
 from diglm.compiling import use_cache
 from diglm.data.files.formats import BLOCK_ROWS, pa, pq
 from diglm.estimators import Estimator, HybridClassifier, HybridDensity, HybridRegressor
 from diglm.predictor.files import blocks, column_of
-from diglm.report.measures import Measures, measure, worded
+from diglm.report.measures import Measures, measure
 
 PROBLEMS: dict[str, type[Estimator]] = {
     "classes": HybridClassifier,
@@ -89,7 +90,7 @@ def train(asked: Asked, *, command: str, restart: bool, as_json: bool, talk: Tal
     }
     model.save(asked.out)
     Run(asked.out, described(asked), False, Talk(quiet=True)).done()
-    _tell_scores(scores, talk)
+    tell_scores(scores, talk)
     talk.say(f"Wrote {asked.out}.")
     talk.say(f"Next: diglm report {asked.out} {asked.data} --out report.html")
     if as_json:
@@ -130,7 +131,7 @@ def _train_table(
         left_out = {k: why for k, why in parts.look.useless.items() if k not in asked.keep}
         features = _chosen(data, asked, parts.look, left_out, talk)
         if problem.kind == "classes" and asked.target is not None:
-            _tell_balance(column_of(data.read([asked.target]), asked.target), talk)
+            tell_balance(column_of(data.read([asked.target]), asked.target), talk)
         model = _estimator(problem, asked, parts.n_training, talk)
         target = {} if asked.target is None else {"target": asked.target}
         model.fit_file(
@@ -166,7 +167,7 @@ def _problem(data: TableData, asked: Asked) -> Problem:
     if asked.problem == "numbers" and not _is_number(target.type):
         raise CommandError(
             f"{asked.target!r} is {target.type}, which is not a number.",
-            "leave --problem out: text is learned as classes.",
+            "leave --problem out, and what else could be learned of it is said.",
         )
     return Problem(asked.problem, "as --problem says")
 
@@ -225,16 +226,6 @@ def _chosen(
     return features
 
 
-def _tell_balance(target: np.ndarray, talk: Talk) -> None:
-    classes = balance(target)
-    shown = [f"{name} {share:.1%}" for name, _, share in classes[:10]]
-    talk.say(f"  classes: {listed(shown)}" + (" ..." if len(classes) > 10 else ""))
-    if classes[-1][1] < 10:
-        talk.warn(f"class {classes[-1][0]!r} has {classes[-1][1]} rows; few to learn from.")
-    if missing := len(target) - sum(count for _, count, _ in classes):
-        talk.say(f"  {missing:,} rows have no label; p(x) is learned from them all the same.")
-
-
 def _estimator(problem: Problem, asked: Asked, n_rows: int, talk: Talk) -> Estimator:
     kind = PROBLEMS[problem.kind]
     for name, flag in OWN_FLAGS.items():
@@ -276,7 +267,7 @@ def _train_images(
     talk.say(f"{asked.data}: {data.n_rows:,} images of {sized(data.images.pixels.shape[1:])}.")
     talk.say(f"Learning {'what images look like' if wants_density else 'the class of images'}.")
     if not wants_density and labels is not None:
-        _tell_balance(labels, talk)
+        tell_balance(labels, talk)
     held = held_out(data.n_rows, asked.test_share, asked.seed)
     test, rest = data.take(np.flatnonzero(held)), data.take(np.flatnonzero(~held))
     model = _estimator(problem, asked, rest.n_rows, talk)
@@ -287,13 +278,3 @@ def _train_images(
         truth = None if wants_density else test.images.labels
         scores = measure(model.predictor_, test.images.pixels, truth) if held.any() else {}
     return model, rest.n_rows, scores
-
-
-# ---------------------------------------------------------------------- telling
-
-
-def _tell_scores(scores: Measures, talk: Talk) -> None:
-    if not scores:
-        talk.warn("no rows were held out, so there are no scores; see diglm evaluate.")
-        return
-    talk.table(f"On {scores['rows']:,} rows that were held out", list(worded(scores).items())[1:])

@@ -88,6 +88,8 @@ def require_place(out: Path, suffixes: tuple[str, ...] = (), *, read: Sequence[s
         )
     if out.is_dir():
         raise CommandError(f"{out} is a folder.", "name a file in it.")
+    if out.exists() and not out.is_file():
+        raise CommandError(f"{out} is a device or a pipe.", "name a file, or leave --out away.")
     folder = out.absolute().parent
     if not folder.is_dir():
         raise CommandError(f"there is no folder {folder} to write {out.name} to.", "make it first.")

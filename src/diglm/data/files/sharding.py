@@ -13,6 +13,8 @@ from diglm.data.files.opening import FileTable, RowGroup
 # First numbers of seeds, so that no two draws share a stream.
 ORDER, CUT, SHUFFLE = 1, 2, 3
 
+FEWEST_BATCHES = 4  # of an epoch, to draw each from several places
+
 
 class Span(NamedTuple):
     """Rows `start` to `stop` of a row group, `n_kept` of which are for training."""
@@ -197,15 +199,19 @@ def training_blocks(plan: StreamPlan, columns: list[str], shard: int) -> Iterato
     return _blocks(plan, columns, plan._pieces[shard])
 
 
-def choose_shards(batch_size: int, n_processes: int) -> int:
-    """How many places a batch is drawn from: 8 at most, unless more processes are to share them."""
+def choose_shards(batch_size: int, n_processes: int, n_rows: int | None = None) -> int:
+    """How many places a batch is drawn from: 8 at most, unless more processes are to share them.
+
+    One for few batches: places have rows enough for a batch only where there are many of them.
+    """
     if batch_size < 1 or n_processes < 1 or batch_size % n_processes:
         raise ValueError(
             f"{n_processes} processes cannot share batches of {batch_size} rows equally. Use a "
             f"batch_size that is a multiple of {n_processes}, such as "
             f"{max(batch_size // max(n_processes, 1), 1) * n_processes}."
         )
-    usual = next(n for n in (8, 4, 2, 1) if batch_size % n == 0)
+    most = 8 if n_rows is None or n_rows >= FEWEST_BATCHES * batch_size else 1
+    usual = next(n for n in (8, 4, 2, 1) if n <= most and batch_size % n == 0)
     return usual if usual % n_processes == 0 else n_processes
 
 

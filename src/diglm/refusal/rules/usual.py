@@ -94,8 +94,9 @@ class Conformal(AbstractRule):
             how = "the paper's: no row is refused that is less strange than the strangest of fit"
         warnings.warn(
             f"A rate of {self.rate:g} cannot be promised from {n} held-out rows, which takes "
-            f"{math.ceil(1 / self.rate) - 1}. The threshold is {how}. For the promise raise reject "
-            "or validation_fraction.",
+            f"{math.ceil(1 / self.rate) - 1}. The threshold is {how}. For the promise give more "
+            f"rows, a reject of {math.ceil(1e3 / (n + 1)) / 1e3:g} or more, or a larger "
+            "validation_fraction.",
             SmallTableWarning,
             stacklevel=2,
         )

@@ -29,7 +29,7 @@ export function showAnswer(model, predicted, assessed) {
   histogram(document.getElementById("histogram"), model.strangeness, assessed.strangeness[0]);
   const p = assessed.p_value[0];
   document.getElementById("rank").textContent =
-    `${percent(p)} of the rows that were held out are as strange or stranger. log p(x) = ${number(assessed.log_px[0])}.`;
+    `Of familiar rows at most ${percent(p)} are as strange or stranger, as those held out in training tell. log p(x) = ${number(assessed.log_px[0])}.`;
 }
 
 function showPrediction(model, predicted, rejected) {

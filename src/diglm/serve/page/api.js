@@ -6,7 +6,7 @@ export class Refused extends Error {
   constructor(status, { error, hint }) {
     super(error);
     this.status = status;
-    this.hint = hint;
+    this.hint = status === 503 ? "Try again in a moment." : hint; // a person sees no headers
   }
 }
 

@@ -18,6 +18,7 @@ export function showChange(model, row, take) {
   );
 
   const update = newest(async (values, isNewest) => {
+    if (!result.childElementCount) result.replaceChildren(element("p", { class: "note" }, "Looking for such a row …"));
     const body = { model: model.name, rows: [values], fixed: [...fixed], ...controls.read() };
     try {
       const found = await ask("/counterfactual", body);

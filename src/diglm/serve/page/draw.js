@@ -29,8 +29,9 @@ export function number(value) {
 }
 
 export function percent(share) {
-  if (share >= 1) return "100 %";
-  return share > 0.995 ? `${Math.min(99.9, 100 * share).toFixed(1)} %` : `${Math.round(100 * share)} %`;
+  if (share >= 1 || share <= 0) return share >= 1 ? "100 %" : "0 %";
+  if (share > 0.999 || share < 0.001) return share < 0.5 ? "< 0.1 %" : "> 99.9 %";
+  return `${(100 * share).toFixed(share > 0.99 || share < 0.01 ? 1 : 0)} %`;
 }
 
 // Bars of [name, share, text]; the longest is marked.

@@ -65,6 +65,7 @@ export function showMorph(model, image) {
   return {
     enable: (on) => {
       for (const button of buttons) button.disabled = !on;
+      if (on && !frames.length) status.textContent = "Choose what it should turn into.";
       if (!on) {
         frames = [];
         slider.disabled = true;

@@ -8,6 +8,7 @@ import { showFile } from "/page/file.js";
 
 const MISSING = "";
 const MOST_REASONS = 6;
+const COOL = 0.8; // below one, draws are more typical
 
 // One field of the form: how a value is shown, and how it is read.
 function numberField(column, id) {
@@ -111,7 +112,7 @@ export async function showTable(model) {
   form.addEventListener("input", () => update(row()));
   let seed = 0;
   async function drawRow() {
-    const { columns } = await ask("/sample", { model: model.name, n: 1, seed });
+    const { columns } = await ask("/sample", { model: model.name, n: 1, seed, temperature: COOL });
     seed += 1;
     await fill(model.columns.map(({ name }) => columns[name][0]));
   }
