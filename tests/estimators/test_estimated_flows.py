@@ -41,8 +41,6 @@ def test_answers_are_fixed_say_their_error_and_outlive_a_file(name, tmp_path):
 def test_the_error_is_that_of_other_probes():
     X = rows()[:, :1] @ np.ones((1, 2)) + 0.3 * rows()[:, ::-1] / 3
     model = HybridDensity(ResidualFlow(exact_up_to=1, probes=32), random_state=0, **TINY).fit(X)
-    exact = HybridDensity(ResidualFlow(), random_state=0, **TINY).fit(X)
-    assert not np.any(exact.score_samples(X, return_std=True)[1])
     log_px, error = model.score_samples(X, return_std=True)
     flow = model.model_.source.flow
 

@@ -21,8 +21,8 @@ class Wasserstein(AbstractTerm):
     $$W_2^2 = \sum_n w_n (t_n - F_\theta^{-1}(q_n))^2 \Big/ \sum_n w_n,$$
     a mean over all rows like other terms. Its unit is the squared unit of one feature, however
     many there are. Unlike the log-density it needs neither an inverse nor a determinant, and
-    looks at where rows lie, not at how densely. A batch of n rows is at a distance of about
-    $\log n / n$ from what it is drawn from.
+    looks at where rows lie, not at how densely. A batch of n rows is at a distance of the order of
+    $1 / n$ from what it is drawn from.
 
     Reference: Bonneel et al. (2015), https://doi.org/10.1007/s10851-014-0506-3; Kolouri et al.
     (2019), https://arxiv.org/abs/1804.01947
