@@ -65,7 +65,7 @@ def log_density_of_moons(x: Float[np.ndarray, "rows 2"]) -> Float[np.ndarray, " 
     centres = np.concatenate([outer, [1.0, 0.5] - outer])
     squares = np.sum((x[:, None] - centres) ** 2, axis=2)
     normal = -0.5 * squares / NOISE**2 - math.log(2 * math.pi * NOISE**2)
-    return logsumexp(normal, axis=1) - math.log(len(centres))
+    return np.asarray(logsumexp(normal, axis=1)) - math.log(len(centres))
 
 
 def moons(config: Config, seed: int) -> Split:
