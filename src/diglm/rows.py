@@ -35,9 +35,18 @@ def draw_rows(
     Every device draws for all rows: a generator gives no access to a part of what it would draw,
     and noise is cheap beside the network.
     """
+    return own_rows(draw(n_parts() * n_rows), n_rows)
+
+
+def all_rows(own: Shaped[Array, "own ..."]) -> Shaped[Array, "rows ..."]:
+    """The rows of all devices, in their order, from those that are here."""
+    return own if n_parts() == 1 else jax.lax.all_gather(own, DEVICES, tiled=True)
+
+
+def own_rows(everyones: Shaped[Array, "rows ..."], n_rows: int) -> Shaped[Array, "own ..."]:
+    """This device's `n_rows` of all rows."""
     if n_parts() == 1:
-        return draw(n_rows)
-    everyones = draw(n_parts() * n_rows)
+        return everyones
     return jax.lax.dynamic_slice_in_dim(everyones, jax.lax.axis_index(DEVICES) * n_rows, n_rows)
 
 

@@ -10,6 +10,8 @@ from diglm.networks import MLP
 from diglm.types import generator, partition, split_key
 
 DIM = 5
+PRECISE = dict(tolerance=1e-11)
+ESTIMATING = dict(exact_up_to=0, n_probes=24)
 
 
 def affine(dim, *, key, **settings):
@@ -74,12 +76,18 @@ CONSTRUCTORS = {
     "planar": lambda key: bij.Planar(DIM, key=key),
     "planar_1d": lambda key: bij.Planar(1, key=key),
     "marginal": lambda key: marginal(),
+    "neural_ode": lambda key: bij.NeuralODE(DIM, 8, 1, **PRECISE, solver="Dopri8", key=key),
+    "residual": lambda key: bij.InvertibleResidual(DIM, 8, 2, **PRECISE, key=key),
+    "residual_estimated": lambda key: bij.Scan(
+        lambda k: bij.InvertibleResidual(DIM, 8, 1, **PRECISE, **ESTIMATING, key=k), 2, key=key
+    ),
     "inverted": lambda key: bij.Inverted(bij.Planar(DIM, key=key)),
     "scan": lambda key: bij.Scan(mixed_block, 3, key=key),
     "scan_permute": lambda key: bij.Scan(lambda k: bij.random_permutation(DIM, key=k), 3, key=key),
     "chain": lambda key: bij.Chain([marginal(), mixed_block(key), bij.Exchange(DIM)]),
 }
 UNIT_INTERVAL = {"logit"}
+ESTIMATED = {"residual_estimated"}
 FOLLOWS_BATCH = {"batch_norm", "affine_coupling_batch_norm"}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from bijection_samples import (
     CONSTRUCTORS,
+    ESTIMATED,
     FOLLOWS_BATCH,
     affine_block,
     forward,
@@ -90,9 +91,15 @@ def test_round_trip_both_ways(name):
 
 @pytest.mark.parametrize("name", CONSTRUCTORS)
 def test_log_determinants_are_those_of_the_jacobian(name):
-    _, _, seen = examined(name)
-    assert np.abs(seen["log_det"] - seen["truth"]).max() < 1e-8
-    assert np.abs(seen["log_det_back"] - seen["truth_back"]).max() < 1e-8
+    bijection, xs, seen = examined(name)
+    allowed = 1e-8
+    if name in ESTIMATED:
+        estimates = np.stack([forward(part, xs)[1] for part in bij.parts(bijection)])
+        assert np.allclose(estimates.mean(axis=0), seen["log_det"], atol=2e-3)  # of the series
+        allowed = 3 * bij.standard_error(estimates)
+        assert 0 < allowed.max() < 2
+    assert np.all(np.abs(seen["log_det"] - seen["truth"]) < allowed)
+    assert np.all(np.abs(seen["log_det_back"] - seen["truth_back"]) < allowed)
     assert np.abs(seen["log_det"] + seen["log_det_back"]).max() < 1e-8
 
 

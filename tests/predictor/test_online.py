@@ -228,7 +228,7 @@ def test_rows_and_targets_must_be_as_many(fitted):
         fitted.most_informative(X, 0)
 
 
-METHODS = ("update", "downdate", "kernel", "log_evidence", "information_gain", "most_informative")
+METHODS = ("update", "downdate", "log_evidence", "information_gain", "most_informative")
 
 
 def test_other_heads_hide_what_they_lack(fitted):

@@ -55,15 +55,30 @@ class Clumps(AbstractBase):
         self.shape = (np.shape(means)[1],)
 
     def log_prob(self, z: Float[Array, " dim"]) -> Scalar:
+        constant = 0.5 * len(z) * math.log(2 * math.pi)
+        return jax.nn.logsumexp(self._log_parts(self._noise(z))) - constant
+
+    def located(
+        self, z: Float[Array, " dim"]
+    ) -> tuple[Float[Array, " components"], Float[Array, "components dim"]]:
+        noise = self._noise(z)
+        return jax.nn.log_softmax(self._log_parts(noise)), noise
+
+    @property
+    def log_weights(self) -> Float[Array, " components"]:
+        return jax.nn.log_softmax(self.logits)
+
+    def _noise(self, z: Float[Array, " dim"]) -> Float[Array, "components dim"]:
         z = clamp(z, -FARTHEST, FARTHEST)
         if self.lower is None:
             moved = jnp.exp(self.log_scales) * z[None, :]
         else:  # one product for all components: many rows then make one of matrices
             moved = (self._whitenings.reshape(-1, len(z)) @ z).reshape(self.offsets.shape)
-        squares = jnp.sum(jnp.square(clamp(moved - self.offsets, -FARTHEST, FARTHEST)), axis=1)
-        parts = jnp.sum(self.log_scales, axis=1) - 0.5 * squares
-        constant = 0.5 * len(z) * math.log(2 * math.pi)
-        return jax.nn.logsumexp(jax.nn.log_softmax(self.logits) + parts) - constant
+        return clamp(moved - self.offsets, -FARTHEST, FARTHEST)
+
+    def _log_parts(self, noise: Float[Array, "components dim"]) -> Float[Array, " components"]:
+        squares = jnp.sum(jnp.square(noise), axis=1)
+        return self.log_weights + (jnp.sum(self.log_scales, axis=1) - 0.5 * squares)
 
     def choose(self, key: Key, n: int) -> Int[Array, " n"]:
         return jax.random.categorical(key, self.logits, shape=(n,)).astype(jnp.int32)

@@ -70,6 +70,20 @@ class NormalMixture(AbstractBase):
         mixed = jax.nn.logsumexp(jax.nn.log_softmax(self.logits) + tilts / self.variance)
         return mixed + Normal(self.shape, self.variance).log_prob(u) + log_det
 
+    def located(
+        self, z: Float[Array, "..."]
+    ) -> tuple[Float[Array, " parts"], Float[Array, "parts dim"]]:
+        apart = clamp(z, -FARTHEST, FARTHEST)[None] - self.means
+        if self.whitening is not None:
+            apart = apart @ self.whitening.T
+        noise = apart / math.sqrt(self.variance)
+        log_parts = self.log_weights - 0.5 * jnp.sum(jnp.square(noise), axis=1)
+        return jax.nn.log_softmax(log_parts), noise
+
+    @property
+    def log_weights(self) -> Float[Array, " components"]:
+        return jax.nn.log_softmax(self.logits)
+
     def choose(self, key: Key, n: int) -> Int[Array, " n"]:
         return jax.random.categorical(key, self.logits, shape=(n,)).astype(jnp.int32)
 

@@ -2,9 +2,11 @@
 
 from diglm.bijections.base import AbstractBijection, AbstractImageBijection
 from diglm.bijections.compose import Chain, Inverted, Scan
+from diglm.bijections.continuous import NeuralODE
 from diglm.bijections.convolution import Convolution1x1
 from diglm.bijections.coupling import AffineCoupling, SplineCoupling
 from diglm.bijections.elementwise import Affine, Identity, Logit, Sigmoid, Standardise
+from diglm.bijections.estimates import Probes, parts, standard_error
 from diglm.bijections.linear import LULinear
 from diglm.bijections.marginal import MarginalMap
 from diglm.bijections.multiscale import MultiScale
@@ -12,6 +14,7 @@ from diglm.bijections.normalisation import ActNorm, BatchNorm
 from diglm.bijections.permute import Exchange, Permute, Reverse, random_permutation
 from diglm.bijections.planar import Planar
 from diglm.bijections.reshape import EvenPart, Images, Squeeze
+from diglm.bijections.residual import InvertibleResidual
 from diglm.bijections.spline import Spline
 
 __all__ = [
@@ -27,13 +30,16 @@ __all__ = [
     "Exchange",
     "Identity",
     "Images",
+    "InvertibleResidual",
     "Inverted",
     "LULinear",
     "Logit",
     "MarginalMap",
     "MultiScale",
+    "NeuralODE",
     "Permute",
     "Planar",
+    "Probes",
     "Reverse",
     "Scan",
     "Sigmoid",
@@ -41,5 +47,7 @@ __all__ = [
     "SplineCoupling",
     "Squeeze",
     "Standardise",
+    "parts",
     "random_permutation",
+    "standard_error",
 ]

@@ -20,7 +20,7 @@ from diglm.fitting.sources import AbstractSource
 from diglm.hybrid import Hybrid
 from diglm.objectives import AskedTerms, terms_of
 from diglm.parameters import Constraints, check_parameters, check_whole
-from diglm.predictor import Predictor, save_predictor
+from diglm.predictor import Predictor, log_px_error, save_predictor
 from diglm.predictor.draw import WAYS
 from diglm.predictor.frames import table_like
 from diglm.predictor.scoring import score_file
@@ -172,14 +172,22 @@ class AbstractHybridEstimator(
         """The hybrid of flow and head, for those who look inside."""
         return self.predictor_.model
 
-    def score_samples(self, X: Rows) -> Float[np.ndarray, " rows"]:
+    def score_samples(
+        self, X: Rows, *, return_std: bool = False
+    ) -> Float[np.ndarray, " rows"] | tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
         """Exact log p(x) of each row, natural log, in the units of the columns given.
 
         Whole numbers, rounded numbers and categories are cells: their part is a log mass per
         unit, estimated from 8 fixed places in the cell. What is missing is integrated out. A
         category that training never saw costs the log of the rate at which such ones turn up.
+
+        Continuous and residual flows of many columns estimate log-determinants, from probes that
+        never change. With `return_std` their standard error is given too, a number a row; it is
+        zero for all that is exact, and takes a pass for each probe.
         """
-        return self._fitted.log_px(self._encode(X))
+        encoded = self._encode(X)
+        log_px = self._fitted.log_px(encoded)
+        return (log_px, log_px_error(self._fitted, encoded)) if return_std else log_px
 
     # ------------------------------------------------------------------ features and samples
 

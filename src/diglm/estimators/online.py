@@ -50,16 +50,6 @@ class AbstractOnlineEstimator(AbstractPredictingEstimator):
         return online.log_evidence(self.predictor_, encoded, self._targets_of(y, encoded))
 
     @available_if(has_posterior)
-    def kernel(self, X1: Rows, X2: Rows | None = None) -> np.ndarray:
-        r"""$k(x, x') = l^{-1} (f(x), 1)^T (f(x'), 1)$, in squared units of y.
-
-        Gaussian process regression with this kernel, prior mean `y_location_` and noise
-        `posterior_.noise_variance` is this model. With several targets there is a matrix for each.
-        """
-        first = self._encode(X1)
-        return online.kernel(self.predictor_, first, first if X2 is None else self._encode(X2))
-
-    @available_if(has_posterior)
     def update(
         self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> "AbstractOnlineEstimator":

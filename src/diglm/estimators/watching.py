@@ -1,4 +1,4 @@
-"""What all estimators can be asked beyond an answer: why, and whether the world has moved."""
+"""What all estimators can be asked beyond an answer: why, how alike, has the world moved."""
 
 import numpy as np
 
@@ -6,10 +6,11 @@ from diglm.data.encoder import Rows
 from diglm.estimators.base import AbstractHybridEstimator
 from diglm.estimators.common import Seed, seed_of
 from diglm.predictor import Explanation, Monitor, explain
+from diglm.predictor.kernels import KERNELS
 
 
 class AbstractWatchingEstimator(AbstractHybridEstimator):
-    """An estimator that explains rows and watches streams of them."""
+    """An estimator that explains rows, compares them and watches streams of them."""
 
     def explain(
         self, X: Rows, target: object = None, *, groups: np.ndarray | None = None
@@ -23,6 +24,23 @@ class AbstractWatchingEstimator(AbstractHybridEstimator):
             groups: the rows' groups, for a model that was fitted with groups.
         """
         return explain(self._fitted, X, target, groups=groups, extra=self.extra)
+
+    def kernel(self, X1: Rows, X2: Rows | None = None, *, kind: str = "implied") -> np.ndarray:
+        r"""Likeness of rows as the model sees it, a row of the answer for each row of `X1`.
+
+        Args:
+            X1: rows.
+            X2: other rows; None for the same.
+            kind: "implied", $l^{-1} (f(x), 1)^\top (f(x'), 1)$ in squared units of y, of heads with
+                an exact posterior: Gaussian process regression with it, prior mean
+                `y_location_` and noise `posterior_.noise_variance` is this model, and with several
+                targets there is a matrix for each. "fisher", $s(x)^\top I^{-1} s(x')$ of the scores
+                of log p(x) by the parameters of the base. "product",
+                $\int \sqrt{p(y|x)\, p(y|x')}\, dy$, for models with a target.
+        """
+        made = KERNELS[kind]
+        first = self._encode(X1)
+        return made(self._fitted, first, first if X2 is None else self._encode(X2))
 
     def monitor(
         self,

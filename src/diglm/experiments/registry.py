@@ -29,6 +29,7 @@ STUDIES: Registry[str] = Registry(
         "image_recipes": "diglm.experiments.image_recipes",
         "digits": "diglm.experiments.digits",
         "moons": "diglm.experiments.moons",
+        "future_flows": "diglm.experiments.future_flows",
     },
 )
 

@@ -2,11 +2,20 @@
 
 from diglm.flows.flow import Flow
 from diglm.flows.images import glow, n_levels, n_read, reading
-from diglm.flows.vectors import LARGEST_LEARNED_MIXING, coupling, identity, linear, planar
+from diglm.flows.vectors import (
+    LARGEST_LEARNED_MIXING,
+    continuous,
+    coupling,
+    identity,
+    linear,
+    planar,
+    residual,
+)
 
 __all__ = [
     "LARGEST_LEARNED_MIXING",
     "Flow",
+    "continuous",
     "coupling",
     "glow",
     "identity",
@@ -15,4 +24,5 @@ __all__ = [
     "n_read",
     "planar",
     "reading",
+    "residual",
 ]

@@ -4,11 +4,14 @@ from collections.abc import Callable
 
 from diglm.bijections import (
     AbstractBijection,
+    ActNorm,
     AffineCoupling,
     Chain,
     Exchange,
     Identity,
+    InvertibleResidual,
     LULinear,
+    NeuralODE,
     Planar,
     Scan,
     Spline,
@@ -88,6 +91,66 @@ def coupling(
 def planar(dim: int, *, n_blocks: int, key: Key) -> AbstractBijection:
     """`n_blocks` planar flows (Rezende and Mohamed, 2015), as in the paper's Figure 2."""
     return Chain([Planar(dim, key=k) for k in split_key(key, n_blocks)])
+
+
+def continuous(
+    dim: int,
+    *,
+    n_blocks: int,
+    width: int,
+    depth: int,
+    tolerance: float,
+    exact_up_to: int,
+    n_probes: int,
+    key: Key,
+) -> AbstractBijection:
+    """`n_blocks` differential equations, each with a field of its own, one after the other."""
+
+    def block(block_key: Key) -> AbstractBijection:
+        return NeuralODE(
+            dim,
+            width,
+            depth,
+            tolerance=tolerance,
+            exact_up_to=exact_up_to,
+            n_probes=n_probes,
+            key=block_key,
+        )
+
+    return Chain([block(one) for one in split_key(key, n_blocks)])
+
+
+def residual(
+    dim: int,
+    *,
+    n_blocks: int,
+    width: int,
+    depth: int,
+    steepness: float,
+    tolerance: float,
+    exact_up_to: int,
+    n_probes: int,
+    key: Key,
+) -> AbstractBijection:
+    """`n_blocks` invertible residual layers, each after a scaling of the dimensions, as one scan.
+
+    A residual layer stretches no direction by more than 1 + c; the scalings may by any factor.
+    """
+
+    def block(block_key: Key) -> AbstractBijection:
+        layer = InvertibleResidual(
+            dim,
+            width,
+            depth,
+            steepness=steepness,
+            tolerance=tolerance,
+            exact_up_to=exact_up_to,
+            n_probes=n_probes,
+            key=block_key,
+        )
+        return Chain([ActNorm(dim), layer])
+
+    return Scan(block, n_blocks, key=key)
 
 
 def linear(dim: int, *, key: Key) -> AbstractBijection:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from diglm.heads.bayesian.regression import Statistics
+from diglm.heads.special import normal_divergence
 from diglm.types import Key, Scalar
 
 
@@ -99,18 +100,15 @@ class AbstractResponse(eqx.Module):
         """
         return normal_divergence(self.mean, self.variance, other.mean, other.variance)
 
+    def affinity(self, other: "AbstractResponse") -> Float[Array, "..."] | None:
+        r"""$\int \sqrt{p(y)\, q(y)}\, dy$ of two examples, by target; None if not closed."""
+        return None
+
     def sample(self, key: Key, n: int | None = None) -> Array:
         """One draw per example or, with `n`, that many along a new leading axis."""
         if n is None:
             return self.draw(key)
         return jax.vmap(self.draw)(jax.random.split(key, n))
-
-
-def normal_divergence(mean: Array, variance: Array, mean_q: Array, variance_q: Array) -> Scalar:
-    """The KL divergence of normal distributions, over all targets."""
-    v, v_q = jnp.maximum(variance, 1e-6), jnp.maximum(variance_q, 1e-6)
-    ratio = v / v_q
-    return 0.5 * jnp.sum(ratio - 1 - jnp.log(ratio) + jnp.square(mean - mean_q) / v_q)
 
 
 class Features(NamedTuple):

@@ -58,6 +58,11 @@ class Bernoulli(AbstractResponse):
         zeros = (1 - self.mean) * (sure(-self.logit) - sure(-q.logit))
         return jnp.sum(ones + zeros)
 
+    def affinity(self, other: AbstractResponse) -> Float[Array, "..."]:
+        q = cast(Bernoulli, other)
+        log = jax.nn.log_sigmoid
+        return sum(jnp.exp(0.5 * (log(a * self.logit) + log(a * q.logit))) for a in (1.0, -1.0))  # type: ignore
+
     def frozen(self, location: Any, scale: Any) -> Any:
         return stats.bernoulli(expit(np.asarray(self.logit, float)))
 
@@ -97,6 +102,10 @@ class Categorical(AbstractResponse):
 
     def skill(self, y: Array) -> Scalar:
         return is_right(self.logits, y)
+
+    def affinity(self, other: AbstractResponse) -> Float[Array, "..."]:
+        log_q = cast(Categorical, other).log_probs
+        return jnp.sum(jnp.exp(0.5 * (self.log_probs + log_q)), axis=-1)
 
     def divergence(self, other: AbstractResponse) -> Scalar:
         log_p, log_q = self.log_probs, other.log_probs  # type: ignore[attr-defined]
@@ -139,6 +148,11 @@ class Poisson(AbstractResponse):
         r"""$\mu (e^u - 1 - u)$ with $u = \log \mu_q - \log \mu$."""
         q = cast(Poisson, other)
         return jnp.sum(self.mean * exp_excess(limit(q.log_rate) - limit(self.log_rate)))
+
+    def affinity(self, other: AbstractResponse) -> Float[Array, "..."]:
+        r"""$e^{-(\sqrt\mu - \sqrt{\mu'})^2 / 2}$."""
+        roots = (jnp.exp(0.5 * limit(one.log_rate)) for one in (self, cast(Poisson, other)))
+        return jnp.exp(-0.5 * jnp.square(next(roots) - next(roots)))
 
     def frozen(self, location: Any, scale: Any) -> Any:
         return stats.poisson(np.exp(np.asarray(self.log_rate, float)))

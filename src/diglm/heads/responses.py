@@ -14,12 +14,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from scipy import stats
 
-from diglm.heads.base import AbstractResponse, normal_divergence
+from diglm.heads.base import AbstractResponse
 from diglm.heads.special import (
     IMPOSSIBLE,
     LOG_2PI,
     exp_excess,
     limit,
+    normal_divergence,
     stirling_error,
 )
 from diglm.types import Key, Scalar, clamp
@@ -67,6 +68,14 @@ class Gaussian(AbstractResponse):
 
     def draw(self, key: Key) -> Array:
         return self.loc + self.scale * jax.random.normal(key, self.loc.shape, self.loc.dtype)
+
+    def affinity(self, other: AbstractResponse) -> Float[Array, "..."]:
+        r"""$\sqrt{2 \sigma \sigma' / v}\, e^{-(\mu - \mu')^2 / 4v}$, $v = \sigma^2 + \sigma'^2$."""
+        q = cast(Gaussian, other)
+        size = jnp.maximum(self.scale, q.scale)
+        a, b, t = self.scale / size, q.scale / size, (self.loc - q.loc) / size
+        v = jnp.square(a) + jnp.square(b)
+        return jnp.sqrt(2 * a * b / v) * jnp.exp(-0.25 * jnp.square(t) / v)
 
     def frozen(self, location: Any, scale: Any) -> Any:
         return stats.norm(
@@ -177,6 +186,20 @@ class Gamma(AbstractResponse):
         gammas = jax.lax.lgamma(k) - jax.lax.lgamma(k_q)
         shapes = (k - k_q) * jax.lax.digamma(k) - gammas
         return jnp.sum(shapes - k_q * log_ratio + k * jnp.expm1(log_ratio))
+
+    def affinity(self, other: AbstractResponse) -> Float[Array, "..."]:
+        r"""$\Gamma(k_m)\, b^{k/2} b'^{k'/2} / (\sqrt{\Gamma(k) \Gamma(k')}\, b_m^{k_m})$.
+
+        $k_m$ and $b_m$ are the means of the shapes and of the rates $b = k / \mu$.
+        """
+        q = cast(Gamma, other)
+        log_k, log_k_q = limit(self.log_shape), limit(q.log_shape)
+        k, k_q = jnp.exp(log_k), jnp.exp(log_k_q)
+        rate, rate_q = log_k - limit(self.log_mean), log_k_q - limit(q.log_mean)
+        middle = 0.5 * (k + k_q)
+        gammas = jax.lax.lgamma(middle) - 0.5 * (jax.lax.lgamma(k) + jax.lax.lgamma(k_q))
+        log_rate = jnp.logaddexp(rate, rate_q) - math.log(2)
+        return jnp.exp(gammas + 0.5 * (k * rate + k_q * rate_q) - middle * log_rate)
 
     def frozen(self, location: Any, scale: Any) -> Any:
         shape = np.exp(np.asarray(self.log_shape, float))

@@ -18,6 +18,7 @@ from diglm.objectives.term import (
 )
 from diglm.objectives.two_passes import two_passes
 from diglm.objectives.vat import VirtualAdversarial, virtual_adversarial_divergence
+from diglm.objectives.wasserstein import Wasserstein
 
 __all__ = [
     "TERMS",
@@ -31,6 +32,7 @@ __all__ = [
     "PseudoLabels",
     "Terms",
     "VirtualAdversarial",
+    "Wasserstein",
     "all_weights",
     "divergences",
     "rising",

@@ -7,6 +7,7 @@ from diglm.objectives.entropy import Entropy
 from diglm.objectives.pseudo_labels import PseudoLabels
 from diglm.objectives.term import AbstractTerm
 from diglm.objectives.vat import VirtualAdversarial
+from diglm.objectives.wasserstein import Wasserstein
 from diglm.parameters import Real
 from diglm.registry import Registry
 
@@ -19,6 +20,7 @@ TERMS: Registry[Callable[..., AbstractTerm]] = Registry(
         "entropy": Entropy,
         "pseudo": PseudoLabels,
         "vat": VirtualAdversarial,
+        "wasserstein": Wasserstein,
     },
 )
 

@@ -2,6 +2,7 @@
 
 from diglm.predictor.counterfactual import Counterfactual, MissedTargetWarning, counterfactual
 from diglm.predictor.drift import Drift
+from diglm.predictor.errors import log_px_error
 from diglm.predictor.explain import Explanation, explain
 from diglm.predictor.look import Groups, Viewer
 from diglm.predictor.memory import Memory
@@ -24,6 +25,7 @@ __all__ = [
     "counterfactual",
     "explain",
     "load_predictor",
+    "log_px_error",
     "read_stored",
     "save_predictor",
 ]

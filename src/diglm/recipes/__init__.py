@@ -3,6 +3,7 @@
 from diglm.recipes.base import AbstractRecipe, AskedSizes, Material, Sizes
 from diglm.recipes.couplings import CouplingFlow, SplineFlow
 from diglm.recipes.images import GivenImages, Glow
+from diglm.recipes.implicit import ContinuousFlow, ResidualFlow
 from diglm.recipes.registry import RECIPES, recipe_of
 from diglm.recipes.tables import (
     AbstractTableRecipe,
@@ -17,6 +18,7 @@ __all__ = [
     "AbstractRecipe",
     "AbstractTableRecipe",
     "AskedSizes",
+    "ContinuousFlow",
     "CouplingFlow",
     "GivenImages",
     "GivenVector",
@@ -25,6 +27,7 @@ __all__ = [
     "LinearFlow",
     "Material",
     "PlanarFlow",
+    "ResidualFlow",
     "Sizes",
     "SplineFlow",
     "recipe_of",

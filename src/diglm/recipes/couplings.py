@@ -10,14 +10,14 @@ from jaxtyping import Float
 
 from diglm import flows
 from diglm.bases import Normal
-from diglm.bijections import AbstractBijection, Chain, LULinear, MarginalMap
+from diglm.bijections import AbstractBijection, Chain, MarginalMap
 from diglm.flows import Flow
 from diglm.heads import NoHead
 from diglm.hybrid import Hybrid
 from diglm.parameters import AUTO, Constraints, Whole
 from diglm.recipes.base import BASES, AskedSizes, Material, Sizes
 from diglm.recipes.margins import reads_better
-from diglm.recipes.starting import clumps, normal_scores, starting_rows
+from diglm.recipes.starting import clumps, first_layers, normal_scores, starting_rows
 from diglm.recipes.tables import AbstractTableRecipe, as_one, with_flow
 from diglm.types import Key, seeded_key
 
@@ -137,11 +137,7 @@ class SplineFlow(AbstractCouplingRecipe):
 
 def _couplings(rows: np.ndarray, sizes: Sizes, key: Key, kind: str) -> AbstractBijection:
     """Margins made normal, columns whitened, then couplings."""
-    dim = rows.shape[1]
-    layers: list[AbstractBijection] = [MarginalMap.fit(rows)]
-    if 1 < dim <= flows.LARGEST_LEARNED_MIXING:
-        layers.append(LULinear.whitening(normal_scores(rows)))
-    return Chain([*layers, _mixed(dim, sizes, key, kind)])
+    return Chain([*first_layers(rows), _mixed(rows.shape[1], sizes, key, kind)])
 
 
 def _mixed(dim: int, sizes: Sizes, key: Key, kind: str) -> AbstractBijection:

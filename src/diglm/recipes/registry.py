@@ -6,6 +6,7 @@ from diglm.bijections import AbstractBijection
 from diglm.recipes.base import AbstractRecipe
 from diglm.recipes.couplings import CouplingFlow, SplineFlow
 from diglm.recipes.images import GivenImages, Glow
+from diglm.recipes.implicit import ContinuousFlow, ResidualFlow
 from diglm.recipes.tables import GivenVector, IdentityFlow, LinearFlow, PlanarFlow
 from diglm.registry import Registry
 
@@ -15,6 +16,8 @@ RECIPES: Registry[Callable[[], AbstractRecipe]] = Registry(
         "coupling": CouplingFlow,
         "spline": SplineFlow,
         "planar": PlanarFlow,
+        "continuous": ContinuousFlow,
+        "residual": ResidualFlow,
         "linear": LinearFlow,
         "identity": IdentityFlow,
         "glow": Glow,

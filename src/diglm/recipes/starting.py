@@ -8,9 +8,10 @@ from scipy.stats import rankdata
 
 from diglm.bases import AbstractBase, Normal, fit_clumps
 from diglm.bases.em import MOST_ROWS
-from diglm.bijections import AbstractBijection
+from diglm.bijections import AbstractBijection, LULinear, MarginalMap
 from diglm.compiling import jit_once
 from diglm.completion import Completion
+from diglm.flows import LARGEST_LEARNED_MIXING
 from diglm.recipes.base import Material
 from diglm.types import bucket, placed
 
@@ -29,6 +30,14 @@ def starting_rows(
         picked = rng.choice(len(encoded), ROWS_FOR_START, replace=False)
         encoded, relation = encoded[picked], None if relation is None else relation[picked]
     return completion, completion.starting_rows(encoded, rng), relation
+
+
+def first_layers(rows: Float[np.ndarray, "rows dim"]) -> list[AbstractBijection]:
+    """Margins made normal, and columns whitened."""
+    margins = MarginalMap.fit(rows)
+    if not 1 < rows.shape[1] <= LARGEST_LEARNED_MIXING:
+        return [margins]
+    return [margins, LULinear.whitening(normal_scores(rows))]
 
 
 def clumps(layers: AbstractBijection, rows: np.ndarray, seed: int) -> AbstractBase:

@@ -272,6 +272,31 @@ def moons_table(results: Results) -> str:
     return table(["learned from", "mean accuracy", "least", "draws", *ORIGIN], rows)
 
 
+FUTURE = {
+    "moons": {"kl": ("KL from the truth", ".3f"), "error": ("error", ".2%")},
+    "digits": {"bits_per_dimension": ("bits per dimension", ".3f"), "error": ("error", ".2%")},
+    "table": {"log_px": ("mean log p(x)", ".2f"), "rmse": ("RMSE", ".2f")},
+}
+
+
+def future_table(results: Results, data: str) -> str:
+    """Flows and terms that the paper leaves for the future, beside couplings, on one data set."""
+    one = results.of("future_flows")[f"future_flows/{data}"]
+    if one.metrics is None:
+        return f"*{NOT_RUN.capitalize()}.*"
+    columns = FUTURE[data] | {
+        "nll": ("NLL", ".3f"),
+        "log_px_error": ("standard error of a row's log p(x)", ".2f"),
+        "seconds": ("processor seconds of fit", ",.0f"),
+    }
+    rows = []
+    for name, told in one.metrics.items():
+        means = {key: sum(told[key]) / len(told[key]) for key in columns}
+        cells = [f"{means[key]:{form}}" for key, (_, form) in columns.items()]
+        rows.append([name, *cells, *one.origin[1:]])
+    return table(["flow", *(title for title, _ in columns.values()), *ORIGIN[1:]], rows)
+
+
 def studies_table(results: Results) -> str:
     """Every study: what it shows, how many of its runs are there, and what makes them."""
     rows = []

@@ -12,7 +12,7 @@ classes, so K-dimensional averages become integrals over a line.
 """
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +54,10 @@ class Gaussians(AbstractResponse):
 
     def draw(self, key: Key) -> Array:
         return Gaussian(self.loc, self.scale).draw(key)
+
+    def affinity(self, other: AbstractResponse) -> Float[Array, "..."]:
+        q = cast(Gaussians, other)
+        return Gaussian(self.loc, self.scale).affinity(Gaussian(q.loc, q.scale))
 
     def frozen(self, location: Any, scale: Any) -> Any:
         return Gaussian(jnp.asarray(self.loc), jnp.asarray(self.scale)).frozen(location, scale)
