@@ -29,6 +29,8 @@ STUDIES: Registry[str] = Registry(
         "image_recipes": "diglm.experiments.image_recipes",
         "digits": "diglm.experiments.digits",
         "moons": "diglm.experiments.moons",
+        "active_learning": "diglm.experiments.active_learning",
+        "shift": "diglm.experiments.shift",
     },
 )
 

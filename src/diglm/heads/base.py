@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from diglm.heads.bayesian.regression import Statistics
+from diglm.heads.special import normal_divergence
 from diglm.types import Key, Scalar
 
 
@@ -106,13 +107,6 @@ class AbstractResponse(eqx.Module):
         return jax.vmap(self.draw)(jax.random.split(key, n))
 
 
-def normal_divergence(mean: Array, variance: Array, mean_q: Array, variance_q: Array) -> Scalar:
-    """The KL divergence of normal distributions, over all targets."""
-    v, v_q = jnp.maximum(variance, 1e-6), jnp.maximum(variance_q, 1e-6)
-    ratio = v / v_q
-    return 0.5 * jnp.sum(ratio - 1 - jnp.log(ratio) + jnp.square(mean - mean_q) / v_q)
-
-
 class Features(NamedTuple):
     """Rows as a head sees them, outside of compiled code.
 
@@ -182,6 +176,10 @@ class AbstractHead(eqx.Module):
         Then its `log_prob` is their average of log p(y|z, b), with `penalty` the evidence bound.
         """
         return self(z)
+
+    def versions(self, z: Float[Array, " dim"], key: Key, n: int) -> AbstractResponse:
+        """p(y|z, b) for `n` draws of what is not known of b, stacked first; one if all is known."""
+        return jax.tree.map(lambda leaf: leaf[None], self(z))
 
     # ------------------------------------------------------------------ a fit, step by step
 

@@ -14,12 +14,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from scipy import stats
 
-from diglm.heads.base import AbstractResponse, normal_divergence
+from diglm.heads.base import AbstractResponse
 from diglm.heads.special import (
     IMPOSSIBLE,
     LOG_2PI,
     exp_excess,
     limit,
+    normal_divergence,
     stirling_error,
 )
 from diglm.types import Key, Scalar, clamp

@@ -102,3 +102,12 @@ def entropy_of_counts(
     total = jnp.sum(first[..., :-1], axis=-1) + rest + slope / 24
     # A peak this narrow is Gaussian to 1e-6, and too narrow for the digits of log y.
     return jnp.where(sd < 1e-3 * mean, jnp.log(sd) + 0.5 * (1 + LOG_2PI), total)
+
+
+def normal_divergence(
+    mean: Array, variance: Array, mean_q: Array, variance_q: Array
+) -> Float[Array, ""]:
+    """The KL divergence of normal distributions, over all targets."""
+    v, v_q = jnp.maximum(variance, 1e-6), jnp.maximum(variance_q, 1e-6)
+    ratio = v / v_q
+    return 0.5 * jnp.sum(ratio - 1 - jnp.log(ratio) + jnp.square(mean - mean_q) / v_q)
