@@ -39,12 +39,12 @@ class Config:
 
     tables: tuple[str, ...] = ("breast cancer", "digits", "diabetes")
     n_start: int = 10
-    n_step: int = 5
+    n_step: int = 10
     n_labels: int = 60
     share_broken: float = 0.1
     n_pool: int = 300
     first_seed: int = 0
-    n_seeds: int = 10
+    n_seeds: int = 6
 
 
 @dataclass(frozen=True)
@@ -213,6 +213,6 @@ def runs(config: Config) -> list[Run]:
 REPRODUCE = Study(
     about="which rows to have labelled",
     full=Config(),
-    small=Config(("diabetes",), n_labels=30, n_step=10, n_seeds=2),
+    small=Config(("diabetes",), n_labels=30, n_seeds=2),
     runs=runs,
 )

@@ -1,0 +1,30 @@
+# %% [markdown]
+# # A distribution for each row
+# Noise that grows: the interval follows it. Beyond the rows the model refuses.
+
+# %%
+import numpy as np
+
+from diglm import HybridRegressor
+from diglm.drawing import DARK, LIGHT, WARM, new_figure
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0, 6, (500, 1))
+y = np.sin(1.5 * X[:, 0]) + 0.08 * (1 + X[:, 0]) * rng.normal(size=500)
+model = HybridRegressor(n_epochs=40, random_state=0, verbose=False).fit(X, y)
+
+# %%
+line = np.linspace(-1.5, 7.5, 300)[:, None]
+low, high = model.predict_interval(line, level=0.9).T
+refused = model.rejects(line)
+figure, (axes,) = new_figure(7.0, 3.4)
+axes.fill_between(line[:, 0], low, high, color=LIGHT, label="90 % interval", linewidth=0)
+axes.plot(line[:, 0], model.predict(line), color=DARK, label="E[y|x]")
+axes.scatter(X[:, 0], y, s=4, color="black", alpha=0.4)
+axes.fill_between(
+    line[:, 0], 0, 1, where=refused, transform=axes.get_xaxis_transform(), color=WARM, alpha=0.15,
+    label="refused",
+)  # fmt: skip
+axes.set(xlabel="x", ylabel="y")
+axes.legend(frameon=False, loc="lower left")
+figure.savefig("prediction_bands.png", dpi=90)
