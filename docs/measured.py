@@ -571,9 +571,10 @@ def thousand_hosts() -> str:
     lines = [
         f"Assumed: {HOSTS:,} hosts of 2 cores like this one; a table of {TABLE_ROWS:,} rows, "
         f"{BYTES_A_ROW} bytes each on disk ({size / 1e9:,.0f} GB); {LATENCY * 1e6:.0f} µs a "
-        f"message, {NETWORK / 1e9:g} GB/s a host, {STORAGE / 1e9:g} GB/s from the storage in all; a "
-        f"host that fails once in {YEARS_BETWEEN_FAILURES:g} year. Measured: {1e3 * fixed:.1f} ms a step and "
-        f"{1e6 * a_row:.1f} µs a row. Gradients are {gradient / 1e3:.0f} kB.",
+        f"message, {NETWORK / 1e9:g} GB/s a host, {STORAGE / 1e9:g} GB/s from the storage in "
+        f"all; a host that fails once in {YEARS_BETWEEN_FAILURES:g} year. Measured: "
+        f"{1e3 * fixed:.1f} ms a step and {1e6 * a_row:.1f} µs a row. Gradients are "
+        f"{gradient / 1e3:.0f} kB.",
         "",
         "| | by calculation |",
         "|---|---:|",

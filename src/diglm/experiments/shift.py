@@ -70,7 +70,7 @@ def inputs(config: Config, shift: float, seed: int) -> dict[str, float]:
     told = {
         "learned_share": found.effective_rows / len(X),
         "true_share": adapt.effective_rows(true) / len(X),
-        "correlation": float(np.corrcoef(stats.rankdata(found.log_ratios), stats.rankdata(log_ratios))[0, 1]),
+        "correlation": rank_correlation(found.log_ratios, log_ratios),
         "uncovered": float(np.mean(old.rejects(X_new))),
         "line": off(LinearRegression().fit(X, y), X_test, y_test),
         "line_learned": off(LinearRegression().fit(X, y, found.weights), X_test, y_test),
@@ -83,6 +83,11 @@ def inputs(config: Config, shift: float, seed: int) -> dict[str, float]:
             model = HybridRegressor(random_state=seed, verbose=False)
             told[name] = off(model.fit(X, y, sample_weight=weights), X_test, y_test)
     return told
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's."""
+    return float(np.corrcoef(stats.rankdata(a), stats.rankdata(b))[0, 1])
 
 
 def labels(config: Config, seed: int) -> list[dict[str, float]]:
