@@ -1,6 +1,6 @@
 """Rows a second that `score_file` writes: in one process, and on one and two workers of Ray Data.
 
-    python benchmarks/scoring.py [--out results/scoring.json] [--rounds 2]
+    python benchmarks/scoring.py [--out results/scoring.json] [--rounds 1]
 
 A model of the flight study's size (8 affine couplings of 8 columns, one hidden layer of 100 units)
 answers tables of two lengths in Parquet. The difference of the seconds is rows; what is left is
@@ -26,7 +26,7 @@ from diglm.recipes import CouplingFlow
 from diglm.report.results import write_result
 
 DIM, BLOCKS, WIDTH, BLOCK = 8, 8, 100, 50_000
-LENGTHS = (400_000, 1_200_000)
+LENGTHS = (200_000, 800_000)
 ENGINES = {
     "one process": {"engine": "local"},
     "Ray, 1 worker": {"engine": "ray", "n_workers": 1},
@@ -69,7 +69,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default="results/scoring.json")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
     started = time.perf_counter()
     model = fitted()
@@ -85,6 +85,7 @@ def main() -> None:
                 since = time.perf_counter()
                 out = model.score_file(paths[n], Path(room) / "answers.parquet", **ENGINES[name])
                 seconds[name][n].append(time.perf_counter() - since)
+                Console(stderr=True).print(f"{name}, {n:,} rows: {seconds[name][n][-1]:.1f} s")
                 written = pq.read_metadata(out).num_rows
                 if written != n:
                     raise RuntimeError(f"{name} wrote {written} of {n} rows.")
