@@ -26,7 +26,7 @@ from diglm.recipes import CouplingFlow
 from diglm.report.results import write_result
 
 DIM, BLOCKS, WIDTH, BLOCK = 8, 8, 100, 50_000
-LENGTHS = (200_000, 800_000)
+LENGTHS = (100_000, 400_000)
 ENGINES = {
     "one process": {"engine": "local"},
     "Ray, 1 worker": {"engine": "ray", "n_workers": 1},
