@@ -10,6 +10,7 @@ are asked in a random order each round. All write the same rows.
 """
 
 import argparse
+import os
 import random
 import statistics
 import tempfile
@@ -29,6 +30,7 @@ from diglm.report.results import write_result
 
 DIM, BLOCKS, WIDTH, BLOCK = 8, 8, 100, 50_000
 LENGTHS = (200_000, 4_000_000)
+os.environ.setdefault("RAY_worker_niceness", "0")  # workers give way by default; here all are equal
 ENGINES = {
     "one process": {"engine": "local"},
     "Ray, 1 worker": {"engine": "ray", "n_workers": 1},
@@ -74,8 +76,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
     started = time.perf_counter()
-    model = fitted()
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    model = fitted()
     seconds: dict[str, dict[int, list[float]]] = {
         name: {n: [] for n in LENGTHS} for name in ENGINES
     }

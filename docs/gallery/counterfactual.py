@@ -8,9 +8,12 @@ from sklearn.datasets import make_moons
 
 from diglm import HybridClassifier
 from diglm.drawing import DARK, WARM, new_figure
+from diglm.recipes import CouplingFlow
 
 X, y = make_moons(500, noise=0.1, random_state=0)
-model = HybridClassifier(n_epochs=30, random_state=0, verbose=False).fit(X, y)
+flow = CouplingFlow(members=1)  # a small model, to be quick
+settings = dict(n_blocks=4, width=32, n_epochs=40, random_state=0, verbose=False)
+model = HybridClassifier(flow, score="density", **settings).fit(X, y)
 few = X[(model.predict(X) == 0) & ~model.rejects(X)][:8]
 change = model.counterfactual(few, 1, allow_strange=True)
 

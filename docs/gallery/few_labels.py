@@ -8,15 +8,17 @@ from sklearn.datasets import make_moons
 
 from diglm import HybridClassifier
 from diglm.drawing import DARK, WARM, new_figure
+from diglm.recipes import CouplingFlow
 
 X, y = make_moons(500, noise=0.1, random_state=1)
 known = np.r_[np.flatnonzero(y == 0)[:6], np.flatnonzero(y == 1)[:6]]
 marked = np.full(500, -1)
 marked[known] = y[known]
-settings = dict(unlabelled=-1, n_epochs=60, random_state=0, verbose=False)
+flow = CouplingFlow(members=1)  # a small model, to be quick
+settings = dict(n_blocks=4, width=32, n_epochs=60, random_state=0, verbose=False)
 models = {
-    "twelve labels alone": HybridClassifier(**settings).fit(X[known], y[known]),
-    "and 488 rows without": HybridClassifier(**settings).fit(X, marked),
+    "twelve labels alone": HybridClassifier(flow, **settings).fit(X[known], y[known]),
+    "and 488 rows without": HybridClassifier(flow, unlabelled=-1, **settings).fit(X, marked),
 }
 
 # %%

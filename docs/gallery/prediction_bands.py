@@ -7,11 +7,14 @@ import numpy as np
 
 from diglm import HybridRegressor
 from diglm.drawing import DARK, LIGHT, WARM, new_figure
+from diglm.recipes import CouplingFlow
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 6, (500, 1))
 y = np.sin(1.5 * X[:, 0]) + 0.08 * (1 + X[:, 0]) * rng.normal(size=500)
-model = HybridRegressor(n_epochs=40, random_state=0, verbose=False).fit(X, y)
+flow = CouplingFlow(members=1)  # a small model, to be quick
+settings = dict(n_blocks=4, width=32, n_epochs=60, random_state=0, verbose=False)
+model = HybridRegressor(flow, head="heteroscedastic", **settings).fit(X, y)
 
 # %%
 line = np.linspace(-1.5, 7.5, 300)[:, None]
