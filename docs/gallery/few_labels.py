@@ -15,7 +15,7 @@ known = np.r_[np.flatnonzero(y == 0)[:6], np.flatnonzero(y == 1)[:6]]
 marked = np.full(500, -1)
 marked[known] = y[known]
 flow = CouplingFlow(members=1)  # a small model, to be quick
-settings = dict(n_blocks=4, width=32, n_epochs=60, random_state=0, verbose=False)
+settings = dict(n_blocks=4, width=32, n_epochs=60, reject=None, random_state=0, verbose=False)
 models = {
     "twelve labels alone": HybridClassifier(flow, **settings).fit(X[known], y[known]),
     "and 488 rows without": HybridClassifier(flow, unlabelled=-1, **settings).fit(X, marked),
