@@ -10,14 +10,14 @@ from diglm.drawing import DARK, LIGHT, WARM, new_figure
 from diglm.recipes import CouplingFlow
 
 rng = np.random.default_rng(0)
-X = rng.uniform(0, 6, (500, 1))
+X = np.stack([rng.uniform(0, 6, 500), rng.normal(size=500)], axis=1)  # the second says nothing
 y = np.sin(1.5 * X[:, 0]) + 0.08 * (1 + X[:, 0]) * rng.normal(size=500)
 flow = CouplingFlow(members=1)  # a small model, to be quick
 settings = dict(n_blocks=4, width=32, n_epochs=60, random_state=0, verbose=False)
 model = HybridRegressor(flow, head="heteroscedastic", **settings).fit(X, y)
 
 # %%
-line = np.linspace(-1.5, 7.5, 300)[:, None]
+line = np.stack([np.linspace(-1.5, 7.5, 300), np.zeros(300)], axis=1)
 low, high = model.predict_interval(line, level=0.9).T
 refused = model.rejects(line)
 figure, (axes,) = new_figure(7.0, 3.4)
@@ -28,6 +28,6 @@ axes.fill_between(
     line[:, 0], 0, 1, where=refused, transform=axes.get_xaxis_transform(), color=WARM, alpha=0.15,
     label="refused",
 )  # fmt: skip
-axes.set(xlabel="x", ylabel="y")
+axes.set(xlabel="first column", ylabel="y")
 axes.legend(frameon=False, loc="lower left")
 figure.savefig("prediction_bands.png", dpi=90)
