@@ -198,7 +198,7 @@ def runs(config: Config) -> list[Run]:
                     for way in WAYS:
                         compute = functools.partial(curve, config, table, pool, way, seed)
                         by_way[way].append(work.step(f"{name}, {way}, {seed}", compute))
-                work.say(name, {way: round(np.mean(c), 4) for way, c in by_way.items()})
+                work.say(name, {way: round(float(np.mean(c)), 4) for way, c in by_way.items()})
         told = summary(config, curves)
         draw(told, work.figure(FIGURE))
         return told
