@@ -10,7 +10,7 @@ TABLES_STAMP := $(TABLES)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint docs bench bench-tables lock clean
+.PHONY: help setup demo test lint docs gallery bench bench-tables lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,12 @@ lint: $(STAMP)  ## style, layers and types
 
 docs: $(STAMP)  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
+
+gallery: $(STAMP)  ## the figures of docs/gallery, drawn anew
+	@mkdir -p docs/images/gallery
+	@for script in docs/gallery/*.py; do \
+	    echo "$$script"; (cd docs/images/gallery && $(CURDIR)/$(BIN)/python $(CURDIR)/$$script) || exit 1; \
+	done
 
 bench: $(BENCH_STAMP)  ## time diglm beside other libraries, in an environment of their own
 	$(BENCH)/bin/python benchmarks/speed.py

@@ -399,6 +399,16 @@ def _from_file(name: str, write: Callable[[dict], str]) -> Callable[[], str]:
     return lambda: write(json.loads((ROOT / "results" / f"{name}.json").read_text()))
 
 
+def _if_there(*names: str, write: Callable[[], str]) -> Callable[[], str]:
+    """What is written where the results are there; elsewhere, that they are not."""
+
+    def written() -> str:
+        absent = [name for name in names if not (ROOT / "results" / f"{name}.json").exists()]
+        return write() if not absent else f"*Not measured yet: results/{absent[0]}.json.*"
+
+    return written
+
+
 OOD_TITLES = {
     "mnist": "strange image",
     "digits": "digits of scikit-learn",
@@ -493,6 +503,178 @@ def absent(result: dict) -> str:
     return "\n".join(lines)
 
 
+def active_learning(result: dict) -> str:
+    """Mean loss at the last label, and how much less it is than by chance over all rounds."""
+    found = result["metrics"]
+    last = found["labels"][-1]
+    ways = list(next(iter(found["curves"].values())))
+    titles = [way.replace("_", " ") for way in ways]
+    heads = [f"loss at {last} labels: {titles[0]}", *titles[1:]]
+    heads += [f"{title} beside random, all rounds" for title in titles[1:]]
+    lines = ["| table | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    for name, by_way in found["curves"].items():
+        cells = [f"{by_way[way]['mean'][-1]:.3g}" for way in ways]
+        for way in ways[1:]:
+            gains = by_way[way]["gain_on_random"]
+            error = (
+                f" ± {statistics.stdev(gains) / len(gains) ** 0.5:.1%}" if len(gains) > 1 else ""
+            )
+            cells.append(f"{-statistics.mean(gains):+.1%}{error}")
+        lines.append(f"| {name}{mark(result)} | " + " | ".join(cells) + " |")
+    n = len(next(iter(next(iter(found["curves"].values())).values()))["last"])
+    closing = (
+        f"{n} seeds. Loss is the share of wrong answers, or the RMSE; a negative change is better."
+    )
+    return "\n".join([*lines, "", closing])
+
+
+def shift_inputs(result: dict) -> str:
+    """Errors on new rows, by how far these have moved."""
+    columns = {
+        "effective rows: learned": ("learned_share", ".0%"),
+        "by the truth": ("true_share", ".0%"),
+        "strange to the old place": ("uncovered", ".0%"),
+        "line: unweighted": ("line", ".2f"),
+        "learned weights": ("line_learned", ".2f"),
+        "true weights": ("line_true", ".2f"),
+        "fitted to the new place": ("line_new", ".2f"),
+        "bending: unweighted": ("bends", ".2f"),
+        "bending: weighted": ("bends_learned", ".2f"),
+    }
+    lines = ["| moved by | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for name, found in result["metrics"]["inputs"].items():
+        cells = [
+            f"{statistics.mean(one[key] for one in found):{form}}" for key, form in columns.values()
+        ]
+        lines.append(f"| {name} sd{mark(result)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def shift_labels(result: dict) -> str:
+    """How near frequencies come, and what they do to answers, over all places."""
+    found = result["metrics"]["labels"]
+
+    def mean(key: str) -> float:
+        return statistics.mean(one[key] for one in found)
+
+    rows = [
+        ("frequencies off by: taken as they were", f"{mean('moved'):.1%}"),
+        ("by counting predictions", f"{mean('counted_off'):.1%}"),
+        ("by `adapt_labels`", f"{mean('off'):.1%}"),
+        ("within two standard errors", f"{mean('within_two_errors'):.0%}"),
+        ("accuracy before, after", f"{mean('accuracy'):.2%}, {mean('accuracy_adapted'):.2%}"),
+        ("NLL before, after", f"{mean('nll'):.3f}, {mean('nll_adapted'):.3f}"),
+    ]
+    lines = [f"| {len(found)} places{mark(result)} | |", "|---|---:|"]
+    lines += [f"| {title} | {value} |" for title, value in rows]
+    closing = "Off by: the share of rows that would have to change class (total variation)."
+    return "\n".join([*lines, "", closing])
+
+
+def processes(result: dict) -> str:
+    """Rows a second of one process and of two that share each batch."""
+    teams = {
+        "1_processes_1_cores": "1 process, 1 core",
+        "1_processes_2_cores": "1 process, 2 cores",
+        "2_processes_2_cores": "2 processes, 2 cores",
+    }
+    heads = [*(f"{title}: rows a second" for title in teams.values()), "2 processes beside 1"]
+    lines = ["| rows a step | " + " | ".join(heads) + " |", "|---:|" + "---:|" * len(heads)]
+    for batch, found in result["metrics"].items():
+        cells = [f"{found['rows_a_second'][team]:,.0f}" for team in teams]
+        low, high = found["gain_range"]
+        cells.append(f"{found['gain']:.2f} ({low:.2f} to {high:.2f})")
+        lines.append(f"| {int(batch):,}{mark(result)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def scoring(result: dict) -> str:
+    """Rows a second of each engine, and what a call costs before."""
+    lines = [
+        f"| engine{mark(result)} | rows a second | seconds before the first row |",
+        "|---|---:|---:|",
+    ]
+    for name, found in result["metrics"].items():
+        lines.append(f"| {name} | {found['rows_a_second']:,.0f} | {found['seconds_before']:.1f} |")
+    return "\n".join(lines)
+
+
+def growth_of_steps(result: dict) -> str:
+    """Cost of a step by each size."""
+    lines = ["| size | ms a step | times the size | times the cost |", "|---|---:|---:|---:|"]
+    for name, found in result["metrics"].items():
+        sizes = ", ".join(f"{value} {key}" for key, value in result["config"]["sizes"].items())
+        title = f"{sizes}{mark(result)}" if name == "itself" else name
+        lines.append(
+            f"| {title} | {found['ms_a_step']:.2f} | {found['times_the_size']:g} | "
+            f"{found['times_itself']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+# What the calculation for many hosts assumes.
+HOSTS, TABLE_ROWS, BYTES_A_ROW = 1_000, 10**10, 30
+LATENCY, NETWORK, STORAGE = 50e-6, 1e9, 20e9  # seconds a message; bytes a second: a host, all
+YEARS_BETWEEN_FAILURES = 1.0
+
+
+def thousand_hosts() -> str:
+    """What training and scoring a long table would take on many hosts, by what was measured."""
+    steps, scored = (
+        json.loads((ROOT / "results" / f"{name}.json").read_text())["metrics"]
+        for name in ("growth", "scoring")
+    )
+    few, many = (steps[f"{rows} rows"]["ms_a_step"] / 1e3 for rows in (128, 8192))
+    a_row = (many - few) / (8192 - 128)
+    fixed = max(few - 128 * a_row, 0.0)
+    # A coupling reads 4 columns through one hidden layer of 100 and gives 8 numbers; the head two.
+    gradient = 4 * (8 * ((4 + 1) * 100 + (100 + 1) * 8) + 2 * (8 + 1))
+    ring = 2 * (HOSTS - 1) * (LATENCY + gradient / HOSTS / NETWORK)
+    tree = 2 * math.ceil(math.log2(HOSTS)) * (LATENCY + gradient / NETWORK)
+    size = TABLE_ROWS * BYTES_A_ROW
+    one = scored["Ray, 1 worker"]["rows_a_second"]
+    survey = max(size * HOSTS / STORAGE, size / NETWORK)
+    hours = 365 * 24 * YEARS_BETWEEN_FAILURES / HOSTS
+    lines = [
+        f"Assumed: {HOSTS:,} hosts of 2 cores like this one; a table of {TABLE_ROWS:,} rows, "
+        f"{BYTES_A_ROW} bytes each on disk ({size / 1e9:,.0f} GB); {LATENCY * 1e6:.0f} µs a "
+        f"message, {NETWORK / 1e9:g} GB/s a host, {STORAGE / 1e9:g} GB/s from the storage in "
+        f"all; a host that fails once in {YEARS_BETWEEN_FAILURES:g} year. Measured: "
+        f"{1e3 * fixed:.1f} ms a step and {1e6 * a_row:.1f} µs a row. Gradients are "
+        f"{gradient / 1e3:.0f} kB.",
+        "",
+        "| | by calculation |",
+        "|---|---:|",
+        f"| survey, every host reading all of the table | {_time(survey)} |",
+        f"| sum of gradients, round a ring | {1e3 * ring:.0f} ms |",
+        f"| sum of gradients, up and down a tree | {1e3 * tree:.1f} ms |",
+    ]
+    for rows in (1, 512, 8192):
+        step = fixed + rows * a_row
+        epoch = TABLE_ROWS / (rows * HOSTS)
+        lines.append(
+            f"| {rows:,} rows a host and step: computing | {1e3 * step:.1f} ms, "
+            f"{step / (step + tree):.0%} of a step with a tree, {step / (step + ring):.0%} with a "
+            f"ring |"
+        )
+        lines.append(
+            f"| an epoch of {epoch:,.0f} such steps, tree | {_time(epoch * (step + tree))} |"
+        )
+    lines += [
+        f"| between two failures of any host | {hours:.1f} hours |",
+        f"| scoring, {2 * HOSTS:,} workers | {_time(TABLE_ROWS / (2 * HOSTS * one))} |",
+        f"| joining 40 bytes a row by one process, reading and writing "
+        f"| {_time(2 * 40 * TABLE_ROWS / NETWORK)} |",
+    ]
+    return "\n".join(lines)
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
 def half_moons(result: dict) -> str:
     """Accuracies of every model over seeds."""
     lines = ["| half moons, twelve labels | mean accuracy | least |", "|---|---:|---:|"]
@@ -575,11 +757,20 @@ WRITERS: dict[str, Callable[[], str]] = {
     "half_moons": _from_file("half_moons", half_moons),
     "unlabelled_tables": unlabelled_tables,
     "absent": _from_file("absent", absent),
+    "active_learning": _if_there(
+        "active_learning", write=_from_file("active_learning", active_learning)
+    ),
+    "shift_inputs": _if_there("shift", write=_from_file("shift", shift_inputs)),
+    "shift_labels": _if_there("shift", write=_from_file("shift", shift_labels)),
+    "processes": _from_file("processes", processes),
+    "scoring": _if_there("scoring", write=_from_file("scoring", scoring)),
+    "growth": _from_file("growth", growth_of_steps),
+    "thousand_hosts": _if_there("growth", "scoring", write=thousand_hosts),
 }
 PAGES = ("README.md", "docs/flights.md", "docs/uci.md", "docs/bayesian.md", "docs/images.md")
 PAGES += ("docs/refusing.md", "docs/unlabelled.md")
 PAGES += ("docs/operating.md",)
-PAGES += ("docs/drift.md", "docs/explaining.md")
+PAGES += ("docs/drift.md", "docs/explaining.md", "docs/asking.md", "docs/shift.md", "docs/scale.md")
 
 
 def render(text: str) -> str:

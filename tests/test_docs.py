@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import runpy
 from pathlib import Path
 
 import jax
@@ -13,6 +14,8 @@ PAGES = {
     str(path.relative_to(ROOT)): path.read_text()
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 }
+GALLERY = sorted(ROOT.glob("docs/gallery/*.py"))
+SCRIPT = re.compile(r"```py\n *--8<-- \"docs/gallery/(\w+)\.py\"\n *```")
 FENCE = re.compile(r"^ *```(\w*)", re.MULTILINE)
 
 
@@ -35,9 +38,27 @@ def test_the_page_of_results_is_that_of_the_files():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_code_hides_from_being_run(page):
-    """Code is Python and runs, or is said to be something else."""
+    """Code is Python and runs, or is said to be something else; scripts are run as files."""
     opened = FENCE.findall(PAGES[page])[::2]
-    assert set(opened) <= {"python", "bash", "text"}
+    assert set(opened) <= {"python", "bash", "text", "py"}
+    assert opened.count("py") == len(SCRIPT.findall(PAGES[page]))
+
+
+def test_the_gallery_shows_every_script_and_its_figure():
+    shown = SCRIPT.findall(PAGES["docs/gallery.md"])
+    assert sorted(shown) == [script.stem for script in GALLERY]
+    for name in shown:
+        assert f"(images/gallery/{name}.png)" in PAGES["docs/gallery.md"]
+        assert 3_000 < (ROOT / f"docs/images/gallery/{name}.png").stat().st_size < 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
+def test_the_scripts_of_the_gallery_run(tmp_path, monkeypatch, script):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script))
+    assert [made.name for made in tmp_path.iterdir()] == [f"{script.stem}.png"]
 
 
 @pytest.mark.folds

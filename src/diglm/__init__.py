@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from diglm.__about__ import __version__
 
 if TYPE_CHECKING:
-    from diglm import bijections, heads, objectives, recipes, refusal, training
+    from diglm import adapt, bijections, heads, objectives, recipes, refusal, training
     from diglm.compiling import use_cache
     from diglm.estimators import HybridClassifier, HybridDensity, HybridRegressor, load, sweep
     from diglm.flows import Flow
@@ -29,7 +29,7 @@ HOMES = {
     "sweep": "diglm.estimators",
     "use_cache": "diglm.compiling",
 }
-ROOMS = ("bijections", "data", "distributed", "estimators", "flows", "heads", "objectives")
+ROOMS = ("adapt", "bijections", "data", "distributed", "estimators", "flows", "heads", "objectives")
 ROOMS += ("predictor", "recipes", "refusal", "training")
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "HybridRegressor",
     "Predictor",
     "__version__",
+    "adapt",
     "bijections",
     "heads",
     "load",

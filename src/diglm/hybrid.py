@@ -164,7 +164,7 @@ class Hybrid(eqx.Module):
         self, points: Float[Array, "rows ..."], zs: Float[Array, "rows ..."]
     ) -> AbstractResponse:
         """p(y|x) of filled rows with features `zs`, stacked as `jax.vmap` does."""
-        features = self._read(zs) if self.reads_guided else zs.reshape(len(zs), -1)
+        features = self.read(zs) if self.reads_guided else zs.reshape(len(zs), -1)
         response = jax.vmap(self.head)(features)
         if self.others is None:
             return response
@@ -203,14 +203,14 @@ class Hybrid(eqx.Module):
             rest = int(np.prod(self.flow.bijection.out_shape)) - self.n_read
             return jax.vmap(self.head)(jnp.pad(zs, [(0, 0), (0, rest)]))
         zs = self.flow.bijection.rows_entered(places)
-        return jax.vmap(self.head)(self._read(zs) if guided else zs.reshape(len(zs), -1))
+        return jax.vmap(self.head)(self.read(zs) if guided else zs.reshape(len(zs), -1))
 
     @property
     def n_read(self) -> int | None:
         """How many features, the first ones, the head reads; None for all."""
         return self.guided if self.reads_guided else None
 
-    def _read(self, zs: Float[Array, "..."]) -> Float[Array, "rows dim"]:
+    def read(self, zs: Float[Array, "..."]) -> Float[Array, "rows dim"]:
         """Features as the head sees them: of those that labels may not shape, values alone."""
         features = zs.reshape(len(zs), -1)
         if self.guided is None:
@@ -287,7 +287,7 @@ class Hybrid(eqx.Module):
                 )
             xs, log_q = jax.vmap(self.completion.draw)(xs, uniform)
         zs, log_px, flow = self.flow.forward_batch(xs, key=key_flow, start=start)
-        features = self._read(zs)
+        features = self.read(zs)
         if key_drop is not None and self.dropout > 0:
             keep = draw_rows(
                 lambda n: jax.random.bernoulli(key_drop, 1 - self.dropout, (n, features.shape[1])),

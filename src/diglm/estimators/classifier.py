@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from diglm.data.encoder import Rows
+from diglm.estimators.adapting import AbstractAdaptingClassifier
 from diglm.estimators.common import (
     PREDICTING,
     Flow,
@@ -22,7 +23,6 @@ from diglm.estimators.common import (
     Verbose,
     method_and_parameter,
 )
-from diglm.estimators.predicting import AbstractPredictingEstimator
 from diglm.heads import head_choice
 from diglm.parameters import Anything, Constraints
 from diglm.targets import ClassTarget
@@ -34,7 +34,7 @@ else:
     ArrayLike = object
 
 
-class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
+class HybridClassifier(ClassifierMixin, AbstractAdaptingClassifier):
     r"""$\log p(y, x) = \log \mathrm{softmax}(W f(x) + b)_y + \log p_z(f(x)) + \log|\det f'(x)|$.
 
     Fits tables (NumPy, pandas, polars) of continuous, whole-number, categorical and missing
@@ -159,16 +159,12 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
     @property
     def classes_(self) -> np.ndarray:
         """The classes, in sorted order."""
-        return self._target.classes
+        return self._class_target.classes
 
     @property
     def class_prior_(self) -> Float[np.ndarray, " classes"]:
         """p(y): the frequencies of the classes, which answer for rows that are refused."""
-        return self._target.shares  # type: ignore[return-value]
-
-    @property
-    def _target(self) -> ClassTarget:
-        return self.predictor_.target  # type: ignore[return-value]
+        return self._class_target.prior
 
     def predict_proba(
         self, X: Rows, *, groups: ArrayLike | None = None
@@ -194,7 +190,7 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         heads have log-probabilities in their place, averaged over the weights.
         """
         response = self._response(X, groups)
-        logits = self._target.logits(response)
+        logits = self._class_target.logits(response)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 and not raw else logits
 
     def predict(self, X: Rows, *, groups: ArrayLike | None = None) -> np.ndarray:
@@ -208,7 +204,7 @@ class HybridClassifier(ClassifierMixin, AbstractPredictingEstimator):
         """p(y|x), and the class frequencies p(y) for rows that are refused."""
         encoded = self._encode(X)
         known = self.predictor_.known(encoded, self._codes(groups, len(encoded)))
-        probabilities = softmax(self._target.logits(known.response), axis=1)
+        probabilities = softmax(self._class_target.logits(known.response), axis=1)
         refused = self.predictor_.refusal.rejects(known)
         return np.where(refused[:, None], self.class_prior_, probabilities)
 

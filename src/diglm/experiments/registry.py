@@ -30,6 +30,8 @@ STUDIES: Registry[str] = Registry(
         "digits": "diglm.experiments.digits",
         "moons": "diglm.experiments.moons",
         "future_flows": "diglm.experiments.future_flows",
+        "active_learning": "diglm.experiments.active_learning",
+        "shift": "diglm.experiments.shift",
     },
 )
 

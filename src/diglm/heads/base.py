@@ -181,6 +181,10 @@ class AbstractHead(eqx.Module):
         """
         return self(z)
 
+    def versions(self, z: Float[Array, " dim"], key: Key, n: int) -> AbstractResponse:
+        """p(y|z, b) for `n` draws of what is not known of b, stacked first; one if all is known."""
+        return jax.tree.map(lambda leaf: leaf[None], self(z))
+
     # ------------------------------------------------------------------ a fit, step by step
 
     @abstractmethod

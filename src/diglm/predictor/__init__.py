@@ -9,6 +9,7 @@ from diglm.predictor.memory import Memory
 from diglm.predictor.monitor import Monitor
 from diglm.predictor.online import WeightPosterior
 from diglm.predictor.predictor import Predictor
+from diglm.predictor.priors import LabelShift, class_frequencies
 from diglm.predictor.stored import load_predictor, read_stored, save_predictor
 
 __all__ = [
@@ -16,12 +17,14 @@ __all__ = [
     "Drift",
     "Explanation",
     "Groups",
+    "LabelShift",
     "Memory",
     "MissedTargetWarning",
     "Monitor",
     "Predictor",
     "Viewer",
     "WeightPosterior",
+    "class_frequencies",
     "counterfactual",
     "explain",
     "load_predictor",

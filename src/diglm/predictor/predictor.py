@@ -127,14 +127,18 @@ class Predictor:
         self, known: Known, level: float | int, *, by_class: bool
     ) -> Bool[np.ndarray, "rows classes"]:
         """Sets of classes that hold the truth with that probability; none for rows refused."""
-        level, probabilities = checked_level(level), self.target.answers(known.response)
+        level, fitted = checked_level(level), self.target.as_fitted
+        probabilities = fitted.answers(known.response)
         n_classes = probabilities.shape[1]
         least = np.zeros(n_classes)
         if self.agreement is not None:
+            # Classes have other frequencies than in the held-out rows: what holds for each, holds.
+            by_class = by_class or fitted is not self.target
             of = range(n_classes) if by_class else [None] * n_classes
             least = np.array([self.agreement.least(level, one) for one in of])
         found = probabilities >= least
-        found[np.arange(len(found)), np.argmax(probabilities, axis=1)] = True
+        best = np.argmax(self.target.answers(known.response), axis=1)
+        found[np.arange(len(found)), best] = True
         return found & ~self.refusal.rejects(known)[:, None]
 
     @property

@@ -81,7 +81,7 @@ ROWS: Registry[Callable[..., dict[str, Json]]] = Registry(
 
 
 def _classes(target: ClassTarget) -> dict[str, Json]:
-    shares = None if target.shares is None else target.shares.tolist()
+    shares = None if target.shares is None else target.prior.tolist()
     return {"type": "classes", "classes": target.classes.tolist(), "shares": shares}
 
 

@@ -98,6 +98,11 @@ class AbstractTarget(ABC):
         return ()
 
     @property
+    def as_fitted(self) -> "AbstractTarget":
+        """The target as fit left it, whatever its answers were adapted to since."""
+        return self
+
+    @property
     def unit(self) -> tuple[float, float]:
         """Location and scale of the head's unit of y."""
         return 0.0, 1.0

@@ -10,9 +10,8 @@ from scipy.special import log_softmax, softmax
 
 from diglm.heads import AbstractHead, AbstractHeadChoice, AbstractResponse
 from diglm.targets.base import AbstractTarget, Column, Labels, is_missing, one_a_row
+from diglm.targets.class_weights import ClassWeight, factors_of
 from diglm.targets.nearest import nearest_leading
-
-ClassWeight = str | Mapping[object, float | int] | None
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,7 @@ class ClassTarget(AbstractTarget):
         nulls: whether None and NaN are no labels either, rather than an error.
         factors: what rows of each class count in training, or None.
         shares: p(y), the frequencies of the classes.
+        present: their frequencies where the model is used; None where these are as in training.
     """
 
     classes: np.ndarray
@@ -34,6 +34,7 @@ class ClassTarget(AbstractTarget):
     nulls: bool = False
     factors: Float[np.ndarray, " classes"] | None = None
     shares: Float[np.ndarray, " classes"] | None = None
+    present: Float[np.ndarray, " classes"] | None = None
 
     metric: ClassVar[str] = "accuracy"
     higher_is_better: ClassVar[bool] = True
@@ -74,7 +75,7 @@ class ClassTarget(AbstractTarget):
                 f"{len(classes)} class{'es' if len(classes) != 1 else ''}"
                 + (f" ({classes.tolist()[0]!r})." if len(classes) else ".")
             )
-        factors = _factors(class_weight, classes, np.bincount(codes, minlength=len(classes)))
+        factors = factors_of(class_weight, classes, np.bincount(codes, minlength=len(classes)))
         return cls(classes, choice, unlabelled, nulls, factors)
 
     # ------------------------------------------------------------------ fitting
@@ -124,11 +125,38 @@ class ClassTarget(AbstractTarget):
         counts = np.bincount(labels.ys[known], weights[known], minlength=len(self.classes))
         return replace(self, shares=counts / counts.sum())
 
+    @property
+    def as_fitted(self) -> "ClassTarget":
+        return self if self.present is None else replace(self, present=None)
+
+    def adapted(self, frequencies: Float[np.ndarray, " classes"]) -> "ClassTarget":
+        """Where classes have these frequencies, and p(x|y) is as it was."""
+        return replace(self, present=frequencies / frequencies.sum())
+
+    @property
+    def trained(self) -> Float[np.ndarray, " classes"]:
+        """How much the classes counted in training: their frequencies times `factors`."""
+        shares = np.asarray(self.shares)
+        counted = shares if self.factors is None else shares * self.factors
+        return counted / counted.sum()
+
+    @property
+    def prior(self) -> Float[np.ndarray, " classes"]:
+        """p(y) where the model is used."""
+        return np.asarray(self.shares if self.present is None else self.present)
+
+    @property
+    def log_ratios(self) -> Float[np.ndarray, " classes"]:
+        """What log-probabilities of the classes have gained since training."""
+        if self.present is None:
+            return np.zeros(len(self.classes))
+        return np.log(self.present) - np.log(self.trained)
+
     # ------------------------------------------------------------------ answering
 
     def logits(self, response: AbstractResponse) -> Float[np.ndarray, "rows classes"]:
         """Linear predictors of the classes, or log-probabilities where weights are random."""
-        return np.asarray(response.logits, float)  # type: ignore[attr-defined]
+        return np.asarray(response.logits, float) + self.log_ratios  # type: ignore[attr-defined]
 
     def columns(self, response: AbstractResponse) -> dict[str, np.ndarray]:
         probabilities = softmax(self.logits(response), axis=1)
@@ -217,6 +245,7 @@ class ClassTarget(AbstractTarget):
     ) -> Float[np.ndarray, "rows dim"]:
         """The nearest features at which a class leads every other by `margin` in log-odds."""
         weight, bias = (np.asarray(part, float) for part in (head.weight, head.bias))  # type: ignore
+        bias = bias + self.log_ratios
         asked = zip(z, self.codes(wanted), margin, strict=True)
         return np.stack([nearest_leading(a, weight, bias, int(c), float(m)) for a, c, m in asked])
 
@@ -261,21 +290,3 @@ def _plain(y: Column) -> Column:
             "value that marks rows without a label is passed as unlabelled=..."
         )
     return np.array(y.tolist())
-
-
-def _factors(
-    class_weight: ClassWeight, classes: np.ndarray, counts: np.ndarray
-) -> Float[np.ndarray, " classes"] | None:
-    """What rows of each class count."""
-    if class_weight is None:
-        return None
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(
-                f"class_weight must be 'balanced', a dictionary or None; got {class_weight!r}."
-            )
-        return counts.sum() / (len(classes) * np.maximum(counts, 1))
-    names = classes.tolist()
-    if unknown := [name for name in class_weight if name not in names]:
-        raise ValueError(f"class_weight names {unknown[0]!r}, but y has the classes {names}.")
-    return np.array([float(class_weight.get(name, 1.0)) for name in names])

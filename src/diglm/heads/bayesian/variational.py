@@ -12,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Float
 from diglm.heads.base import AbstractBayesianHead, AbstractResponse, Features, Settled
 from diglm.heads.bayesian.averages import average
 from diglm.heads.bayesian.jaakkola import GaussianWeights, jaakkola_jordan
-from diglm.heads.bayesian.laplace import laplace
+from diglm.heads.bayesian.laplace import RESPONSES, laplace
 from diglm.heads.bayesian.natural import maximise_elbo
 from diglm.heads.bayesian.parts import with_one
 from diglm.heads.bayesian.regression import LEAST_PRECISION, MOST_PRECISION
@@ -22,7 +22,7 @@ from diglm.heads.discrete import poisson_peak as _poisson_peak
 from diglm.heads.families.categorical import BernoulliFamily, CategoricalFamily
 from diglm.heads.families.counts import PoissonFamily
 from diglm.heads.family import AbstractFamily
-from diglm.types import Buffer, Scalar, clamp
+from diglm.types import Buffer, Key, Scalar, clamp
 
 KINDS = ("bernoulli", "binary", "categorical", "poisson")
 METHODS = ("elbo", "laplace", "jaakkola")
@@ -118,6 +118,17 @@ class VariationalHead(AbstractBayesianHead):
             logit = response.logit  # type: ignore[union-attr]
             return Categorical(jax.nn.log_sigmoid(jnp.stack([-logit, logit], axis=-1)))
         return response
+
+    def versions(self, z: Float[Array, " dim"], key: Key, n: int) -> AbstractResponse:
+        """The response at `n` draws of the weights, the same draws whatever z."""
+        noise = jax.random.normal(key, (n, *self.mean.shape), self.mean.dtype)
+        scaled = jnp.exp(clamp(self.log_scale, -20.0, 10.0)) * with_one(z)[None, :]
+        if self.tilt.shape[-1] > 0:
+            scaled = scaled + jnp.einsum("kij,ki->kj", jnp.tril(self.tilt, -1), scaled)
+        etas = self.linear_predictor(z)[None] + jnp.einsum("nkj,kj->nk", noise, scaled)
+        if self._binary:
+            return Categorical(jnp.concatenate([jnp.zeros_like(etas), etas], axis=-1))
+        return jax.vmap(RESPONSES[self.kind])(etas)
 
     def penalty(self) -> Scalar:
         r"""$KL[q \,\|\, N(0, l^{-1} I)]$."""
