@@ -4,7 +4,8 @@ import numpy as np
 
 from diglm.experiments import future_flows
 from diglm.experiments.frame import Folders
-from diglm.experiments.frame.page import Results, future_table
+from diglm.experiments.frame.page import Results
+from diglm.experiments.frame.tables import future_table
 from diglm.experiments.future_flows import METHODS, Config, digits, log_density_of_moons, moons
 from diglm.recipes import LinearFlow
 

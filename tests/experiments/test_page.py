@@ -8,9 +8,10 @@ import pytest
 from diglm.__about__ import __version__
 from diglm.experiments.frame import Folders, Run, whole
 from diglm.experiments.frame.contrary import reservations
-from diglm.experiments.frame.page import DOWN, UP, Column, Found, Results, image_table
+from diglm.experiments.frame.page import DOWN, UP, Column, Found, Results
 from diglm.experiments.frame.paper import TABLE_1
 from diglm.experiments.frame.short import SHORT
+from diglm.experiments.frame.tables import image_table
 from diglm.experiments.frame.text import page_of
 from diglm.experiments.registry import STUDIES, study
 from diglm.registry import Registry

@@ -4,7 +4,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from jaxtyping import Float
@@ -28,6 +28,7 @@ from diglm.recipes import AskedSizes
 from diglm.refusal import AbstractRule, Known, rule_of, score_of
 from diglm.targets import AbstractTarget
 
+PerRow = Float[np.ndarray, " rows"]
 RECORDED = ("history_", "density_history_", "stopped_", "skipped_steps_", "fit_seconds_")
 RECORDED += ("wait_seconds_", "n_epochs_")
 
@@ -172,9 +173,13 @@ class AbstractHybridEstimator(
         """The hybrid of flow and head, for those who look inside."""
         return self.predictor_.model
 
-    def score_samples(
-        self, X: Rows, *, return_std: bool = False
-    ) -> Float[np.ndarray, " rows"] | tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+    @overload
+    def score_samples(self, X: Rows, *, return_std: Literal[False] = False) -> PerRow: ...
+
+    @overload
+    def score_samples(self, X: Rows, *, return_std: Literal[True]) -> tuple[PerRow, PerRow]: ...
+
+    def score_samples(self, X: Rows, *, return_std: bool = False) -> PerRow | tuple[PerRow, PerRow]:
         """Exact log p(x) of each row, natural log, in the units of the columns given.
 
         Whole numbers, rounded numbers and categories are cells: their part is a log mass per

@@ -258,8 +258,8 @@ def _run(
     asked = replace(asked, n_epochs=epochs or asked.n_epochs)
 
     def measure(work: Work) -> dict[str, Any]:
-        files = prepare(work.folders.kept / "flights", split, rows, repeat, config)
-        return measured(asked.estimator(config.seed, True), *files, work)
+        train, test = prepare(work.folders.kept / "flights", split, rows, repeat, config)
+        return measured(asked.estimator(config.seed, True), train, test, work)
 
     about = {"recipe": recipe, "split": split, "rows": rows, "repeat": repeat}
     names = ("head", "n_epochs", "batch_size", "learning_rate", "n_blocks", "width", "depth")

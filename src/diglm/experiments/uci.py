@@ -89,8 +89,7 @@ def ngboost(rows: Split, seed: int) -> dict[str, float]:
 
 
 Method = Callable[[Split, int], dict[str, float]]
-Methods = dict[str, Method]
-METHODS: Methods = {
+METHODS: dict[str, Method] = {
     "diglm": hybrid,
     "diglm, mixture": mixture,
     "NGBoost, run here": ngboost,
@@ -108,9 +107,6 @@ def scores(
     }
 
 
-Methods = dict[str, Callable[[Split, int], dict[str, float]]]
-
-
 @dataclass(frozen=True)
 class Config:
     """Which tables, and how many of their splits."""
@@ -121,7 +117,7 @@ class Config:
     embedded: tuple[str, ...] = ()
 
 
-def table_runs(folder: str, methods: Methods, config: Config) -> list[Run]:
+def table_runs(folder: str, methods: dict[str, Method], config: Config) -> list[Run]:
     """A run a table, every method on its first splits."""
 
     def of_table(name: str) -> Run:

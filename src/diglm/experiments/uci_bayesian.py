@@ -89,7 +89,7 @@ def gaussian_process(rows: Split, seed: int) -> dict[str, float]:
     return _normal(rows, mean, sd)
 
 
-METHODS: uci.Methods = {
+METHODS: dict[str, uci.Method] = {
     "diglm, Bayesian": bayesian,
     "diglm, exact steps": exactly,
     "diglm, with effects": effects,

@@ -48,7 +48,7 @@ def settled_committee(
         shares = expected_shares(each, told[0].weights)
         taken = np.flatnonzero(shares >= TOO_LITTLE)
         logs = np.log(shares[taken] / np.sum(shares[taken]))
-        teams, told = ([some[i] for i in taken] for some in (teams, told))
+        teams, told = [teams[i] for i in taken], [told[i] for i in taken]
     members = [one for some, _ in teams for one in some]
     sizes = [len(some) for some, _ in teams]
     usual = np.repeat(logs - np.log(sizes), sizes)

@@ -109,7 +109,8 @@ def rivals(
 
     `alone` is the same without terms that nobody asked for by name: labels tell which answers.
     """
-    if alone.split is None:
+    own = alone.split
+    if own is None:
         return begun
     if alone.objective.terms:  # epochs are then passes over all rows
         longer = alone._replace(settings=begun.settings)
@@ -117,7 +118,7 @@ def rivals(
     if begun.objective.terms == alone.objective.terms:
         return alone
     smooth = begun._replace(
-        model=alone.model, plain=alone.plain, split=alone.split, left_out=alone.left_out
+        model=alone.model, plain=alone.plain, split=own, left_out=alone.left_out
     )
-    judged = len(alone.split.held_out) > 0
+    judged = len(own.held_out) > 0
     return with_unlabelled(smooth, split, batch, labelled)._replace(rival=alone if judged else None)

@@ -80,10 +80,9 @@ class AbstractResponse(eqx.Module):
     def trust(self) -> Float[Array, "*batch"] | None:
         """By what a row's log p(y) is multiplied in training; None where all count alike.
 
-        Where a scale is learned, rows of a small one pull hardest on the location, in proportion to
-        its inverse square, and a location that is wrong is soon taken for noise and left alone.
-        Multiplied by the scale, held still, rows pull more evenly (the beta-NLL of Seitzer et al.,
-        2022, https://arxiv.org/abs/2203.09168, with beta = 1/2).
+        Where a scale is learned, rows of a small one pull hardest on the location, and a location
+        that is wrong is soon taken for noise. Multiplied by the scale, held still, they pull evenly
+        (beta-NLL, Seitzer et al., 2022, https://arxiv.org/abs/2203.09168, beta = 1/2).
         """
         return None
 
@@ -94,8 +93,7 @@ class AbstractResponse(eqx.Module):
     def divergence(self, other: "AbstractResponse") -> Scalar:
         r"""$D(p, q) = E_p[\log p(y) - \log q(y)]$ of one example to another response of its kind.
 
-        Responses whose integral has no closed form give that of the normal distributions with
-        their means and variances,
+        Without a closed form, that of the normal distributions of their means and variances,
         $\tfrac12 (\log v_q / v_p + (v_p + (m_p - m_q)^2) / v_q - 1)$.
         """
         return normal_divergence(self.mean, self.variance, other.mean, other.variance)

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from diglm.compiling import require_own_jax
 from diglm.data.encoder import AbstractEncoder, Container, Encoded, Rows
@@ -202,7 +202,7 @@ class Predictor:
         return self.encoder.decode(self._points(draw.WAYS[way](us[0], us[1], steps)))
 
     def _drawn(
-        self, latents: Callable[[np.ndarray, Key], Latents], n: int, seed: int
+        self, latents: Callable[[np.ndarray, Key], Latents | Array], n: int, seed: int
     ) -> tuple[Latents, Float[np.ndarray, "n ..."]]:
         """Latents of the density, drawn for places 0 to n - 1, and the encoded rows there.
 

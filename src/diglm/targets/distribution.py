@@ -86,9 +86,10 @@ class PredictiveDistribution:
         )
         if len(lows) == 1:
             return lows[0], highs[0]
-        return tuple(
+        low, high = (
             np.stack([q[:, t] for t, q in enumerate(part)], axis=1) for part in (lows, highs)
         )
+        return low, high
 
     def sample(self, key: int | jax.Array = 0, n: int | None = None) -> np.ndarray:
         """Draws of y: (rows,) without `n`, else (n, rows). `key` is a seed or a JAX key."""

@@ -1,5 +1,6 @@
 """The paper's results in short, for the README."""
 
+import functools
 from typing import Any
 
 from diglm.experiments.frame import paper
@@ -81,8 +82,8 @@ def short_table(results: Results) -> str:
     for title, name, file, place, column, theirs in SHORT:
         one = results.of(name)[file]
         ours: Any = one.metrics
-        for key in place if ours is not None else ():
-            ours = ours[key]
+        if ours is not None:
+            ours = functools.reduce(lambda inner, key: inner[key], place, ours)
         rows.append([title, column.cell(ours, theirs), *one.origin, results.command(name)])
     marks = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
     titles = ["", "ours (the paper's)", *ORIGIN, "command"]

@@ -2,9 +2,9 @@
 
 from diglm.experiments.frame import paper
 from diglm.experiments.frame.contrary import reservations
-from diglm.experiments.frame.page import (
-    MARKS,
-    Results,
+from diglm.experiments.frame.page import MARKS, Results
+from diglm.experiments.frame.study import Folders
+from diglm.experiments.frame.tables import (
     flights_table,
     future_table,
     grid_table,
@@ -14,7 +14,6 @@ from diglm.experiments.frame.page import (
     studies_table,
     toy_table,
 )
-from diglm.experiments.frame.study import Folders
 
 ABOUT = """\
 Every table and figure of the paper under its own name. In each cell stands our number in bold, then
