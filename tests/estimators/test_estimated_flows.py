@@ -8,7 +8,8 @@ from sklearn.base import clone
 from diglm import HybridClassifier, HybridDensity, load
 from diglm.recipes import ContinuousFlow, ResidualFlow
 
-TINY = dict(n_blocks=1, width=6, depth=1, n_epochs=2, batch_size=64, reject=0.1, verbose=False)
+TINY = dict(n_blocks=1, width=6, depth=1, n_epochs=4, batch_size=32, reject=None, verbose=False)
+TINY |= dict(learning_rate=0.05, validation_fraction=0.0)  # no epoch is kept but the last
 FLOWS = {
     "continuous": ContinuousFlow(exact_up_to=1, probes=3, tolerance=1e-3),
     "residual": ResidualFlow(exact_up_to=1, probes=3),

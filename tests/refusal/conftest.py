@@ -11,6 +11,7 @@ from diglm.refusal import Known
 
 def rows_known(n=200, *, seed=0, dim=4, classes=0, numbers=False, values=None, shift=0.0):
     """Normal latents around `shift`, with their true density and a head if asked."""
+    n = n if values is None else len(values)
     u = np.random.default_rng(seed).normal(size=(n, dim)) + shift
     response = Silence(jnp.zeros(n))
     if classes:

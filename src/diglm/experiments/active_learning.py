@@ -154,17 +154,21 @@ def summary(config: Config, curves: dict[str, dict[str, list[list[float]]]]) -> 
         chance = means[WAYS[0]].mean(axis=1)
         told[name] = {
             way: {
-                "mean": of_way.mean(axis=0),
-                "standard_error": of_way.std(axis=0, ddof=1) / np.sqrt(len(of_way))
-                if len(of_way) > 1
-                else np.zeros(of_way.shape[1]),
-                "last": of_way[:, -1],
-                "gain_on_random": 1 - of_way.mean(axis=1) / chance,
+                "mean": of_way.mean(axis=0).tolist(),
+                "standard_error": _standard_error(of_way).tolist(),
+                "last": of_way[:, -1].tolist(),
+                "gain_on_random": (1 - of_way.mean(axis=1) / chance).tolist(),
             }
             for way, of_way in means.items()
         }
     labels = list(range(config.n_start, config.n_labels + 1, config.n_step))
     return {"labels": labels, "curves": told}
+
+
+def _standard_error(curves: Float[np.ndarray, "seeds rounds"]) -> Float[np.ndarray, " rounds"]:
+    """That of the mean over seeds; zero where there is one."""
+    n = len(curves)
+    return curves.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(curves.shape[1])
 
 
 def draw(told: dict[str, Any], path: Path) -> None:

@@ -18,7 +18,7 @@ from diglm.parameters import AUTO, Constraints, Whole
 from diglm.recipes.base import BASES, AskedSizes, Material, Sizes
 from diglm.recipes.margins import reads_better
 from diglm.recipes.starting import clumps, first_layers, normal_scores, starting_rows
-from diglm.recipes.tables import AbstractTableRecipe, as_one, with_flow
+from diglm.recipes.tables import AbstractTableRecipe, Pace, as_one, with_flow
 from diglm.types import Key, seeded_key
 
 USUAL_TAIL = 8
@@ -40,6 +40,9 @@ class AbstractCouplingRecipe(AbstractTableRecipe):
     members: int | str
     kind: ClassVar[str]
     smooths: ClassVar[bool] = True
+    # On twelve tables, beside four times the steps at half the rate: as good answers, and a better
+    # density of most, in a third of the time. Tables of hundreds of rows want the lower rate.
+    pace: ClassVar[Pace] = Pace(10, 256, 1000, 500, 1e-2, rows=2000)
     constraints: ClassVar[Constraints] = {
         "base": [BASES],
         "tail": [AUTO, Whole(0)],

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,11 +29,32 @@ from diglm.training import Settings
 from diglm.types import Key, seeded_key
 
 
+class Pace(NamedTuple):
+    """How training of a table proceeds.
+
+    Attributes:
+        batches: an epoch, between the least and the largest size of one.
+        largest: rows a batch.
+        steps: at most, where a pass over the rows does not take more.
+        patient_steps: without a better validation objective before training ends.
+        rate: the highest, for tables of `rows` and more; down to half of it for fewer.
+        rows: see `rate`.
+    """
+
+    batches: int
+    largest: int
+    steps: int
+    patient_steps: int
+    rate: float
+    rows: int = 1
+
+
 class AbstractTableRecipe(AbstractRecipe):
     """What recipes for rows of numbers share; each says which layers it has."""
 
     layout: ClassVar[str] = "vector"
     usual_blocks: ClassVar[int] = 8
+    pace: ClassVar[Pace] = Pace(20, 512, 4000, 1300, 5e-3)
 
     @abstractmethod
     def layers(
@@ -42,19 +63,15 @@ class AbstractTableRecipe(AbstractRecipe):
         """The untrained flow of encoded, completed rows."""
 
     def sizes(self, asked: AskedSizes, n_rows: int, *, drops_features: bool) -> Sizes:
-        """Small tables get small networks and small batches; large ones as many steps as pay.
-
-        Of twelve tables, against four times the steps at half the rate: as good answers, and a
-        better density of most, in a third of the time. Tables of hundreds of rows want the lower
-        rate.
-        """
+        """Small tables get small networks and small batches; large ones as many steps as pay."""
         for name in ("n_blocks", "width"):
             if isinstance(getattr(asked, name), list | tuple):
                 raise ValueError(
                     f"{name} of a table's flow is one whole number; got {getattr(asked, name)!r}."
                 )
-        batch_size = int(np.clip(2 ** round(np.log2(max(n_rows, 1) / 10)), 32, 256))
-        steps_an_epoch = -(-n_rows // batch_size)
+        pace, n = self.pace, max(n_rows, 1)
+        batch_size = int(np.clip(2 ** round(np.log2(n / pace.batches)), 32, pace.largest))
+        steps_an_epoch = -(-n // batch_size)
         fewest_epochs = np.clip(60_000 / steps_an_epoch, 2, 15)  # of many rows, few are enough
         return Sizes.chosen(
             asked,
@@ -63,10 +80,10 @@ class AbstractTableRecipe(AbstractRecipe):
                 "width": int(np.clip(2 ** round(np.log2(2 * np.sqrt(n_rows))), 32, 64)),
                 "depth": 2,
                 "dropout": 0.1 if drops_features else 0.0,
-                "n_epochs": int(np.clip(1000 / steps_an_epoch, fewest_epochs, 250)),
+                "n_epochs": int(np.clip(pace.steps / steps_an_epoch, fewest_epochs, 250)),
                 "batch_size": batch_size,
-                "learning_rate": 1e-2 * float(np.clip(np.sqrt(n_rows / 2000), 0.5, 1.0)),
-                "patience": int(np.clip(500 / steps_an_epoch, 8, 80)),
+                "learning_rate": pace.rate * float(np.clip(np.sqrt(n / pace.rows), 0.5, 1)),
+                "patience": int(np.clip(pace.patient_steps / steps_an_epoch, 8, 80)),
             },
         )
 

@@ -70,7 +70,8 @@ def read_folder(path: Path) -> Images:
 def read_npz(path: Path) -> Images:
     """The array of images in a .npz file, and that of labels: `x` and `y`, or the only ones fit."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: NumPy leaves a file open in which it finds no arrays.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise CommandError(

@@ -101,8 +101,9 @@ class Conformal(AbstractRule):
             stacklevel=2,
         )
         if tail:
-            limit = faded(seen.held_out, self.rate)
-            return Threshold(limit, limit, "tail", Ranks.of(seen.held_out, seen.unseen))
+            limit, ranks = faded(seen.held_out, self.rate), Ranks.of(seen.held_out, seen.unseen)
+            alone = limit if len(ranks.alone) else -math.inf  # what is new to all is refused
+            return Threshold(limit, alone, "tail", ranks)
         rule = "quantile" if place else "minimum"
         return over_all(every[min(place, len(every) - 1)], rule, seen)
 
