@@ -81,7 +81,7 @@ def jit_loop(function: Function) -> Function:
 
     @functools.cache
     def compiled(small: bool, brief: bool) -> Callable:
-        options = SMALL_OPERATIONS | LESS_OPTIMISED if small else {}
+        options = SMALL_OPERATIONS if small else {}
         if small and brief:
             options = options | SOON_COMPILED
         return _jit(function, options, donate="all-except-first")
