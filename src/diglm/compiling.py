@@ -28,9 +28,9 @@ SMALL_OPERATIONS: dict[str, bool | str | int] = {
     "xla_cpu_experimental_ynn_fusion_type": "",
 }
 
-# LLVM's first level of optimisation takes a third less time than its usual one. Scores of tables are
-# as fast, steps at a hundred rows slower by an eighth, so long runs do without. Images were not
-# measured.
+# LLVM's first level of optimisation takes a third less time than its usual one. Scores of tables
+# are as fast, steps at a hundred rows slower by an eighth, so long runs do without. Images were
+# not measured.
 LESS_OPTIMISED: dict[str, bool | str | int] = {"xla_backend_optimization_level": 1}
 
 # Fused operations written straight to LLVM, not by way of MLIR, compile sooner: an epoch by a
