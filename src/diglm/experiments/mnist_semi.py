@@ -18,7 +18,7 @@ from diglm.recipes import Glow
 ROWS = ("with unlabelled images", "labels alone", "all labels", *OTHERS)
 STUDY = FewLabels(
     name="mnist",
-    minutes=120.0,
+    minutes=90.0,
     flow=Glow(reader=32, head="reader", augment=2),
     settings={"n_blocks": [3, 3], "width": [24, 48]},
     unlabelled={"terms": [PseudoLabels(2.0)]},
