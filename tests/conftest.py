@@ -7,7 +7,16 @@ import gc
 import importlib
 import math
 import os
+import sys
 from pathlib import Path
+
+# Where no bytecode is to be written beside sources, as in containers, each of the hundred processes
+# that tests start would compile all of JAX and SciPy anew: seconds each. It is kept elsewhere.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.pycache_prefix = str(Path(__file__).parent.parent / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 # Tests compile hundreds of small programs and run each once: compile quickly, run slowly. Emitting
 # fusions by LLVM alone, in one piece, takes less than half of the time that a tiny fit takes else.
@@ -23,10 +32,11 @@ import jaxtyping
 import numpy as np
 import pytest
 
-# Workers of one run share what they compile, and so does the next run.
+# Workers of one run share what they compile, and so does the next run: even the smallest program is
+# read in half the time that compiling it takes.
 CACHE = Path(__file__).parent.parent / ".pytest_cache" / "programs"
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 jax.config.update("jax_enable_x64", True)
@@ -93,15 +103,16 @@ def folded(request, fits_without_folds):
 def bounded_programs():
     """Drop compiled programs before the process runs out of memory mappings, and crashes.
 
-    Each program holds several mappings for its code; the suite compiles thousands.
+    Each program holds several mappings for its code; the suite compiles thousands. Memory is given
+    back, or there would always seem to be too little from then on.
     """
     yield
     maps = Path("/proc/self/maps")
     if len(compiled) >= LOOK_EVERY and maps.exists():
         compiled.clear()
         if maps.read_bytes().count(b"\n") > MOST_MAPPINGS or _memory() > MOST_MEMORY:
-            jax.clear_caches()
-            gc.collect()
+            compiling = importlib.import_module("diglm.compiling")
+            compiling.drop_programs()
 
 
 def _memory() -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from diglm import Flow, Hybrid, compiling, flows
 from diglm.bijections import MarginalMap
+from diglm.blocks import in_blocks
 from diglm.compiling import jit_once
 from diglm.completion import Completion
 from diglm.heads import make_head
@@ -35,6 +36,18 @@ def test_what_runs_once_may_be_called_again_with_other_shapes():
     total = jit_once(lambda xs, scale: scale * jnp.sum(xs))
     for n in (2, 3):
         assert float(total(jnp.ones(n), jnp.asarray(2.0))) == 2.0 * n
+
+
+def test_what_is_asked_of_rows_in_blocks_is_traced_once():
+    traced = []
+
+    def doubled(scale, rows, shift):
+        traced.append(rows.shape)
+        return scale * rows + shift
+
+    found = in_blocks(doubled, jnp.asarray(2.0), np.ones((5, 3)), jnp.asarray(1.0), 2)
+    assert np.array_equal(found, np.full((5, 3), 3.0))
+    assert traced == [(2, 3)]
 
 
 def test_building_a_flow_compiles_nothing(key):

@@ -5,6 +5,7 @@ program. A new number of rows therefore never recompiles, a row's answer does no
 beside it, and a chunk's intermediates stay in cache.
 """
 
+import functools
 import math
 import os
 from collections.abc import Callable
@@ -84,6 +85,8 @@ def _loop(
     n_chunks: Any,
     shared: Any,
 ) -> Any:
+    # Inlined, it leaves the program as it is; both uses below share what is traced once.
+    @functools.partial(jax.jit, inline=True)
     def whole(rows: Array) -> Any:
         return function(fixed, rows, shared)
 
