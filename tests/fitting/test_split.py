@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diglm import HybridClassifier, HybridRegressor
-from diglm.fitting.choosing import at_marginal
+from diglm.fitting.learned import at_marginal
 from diglm.fitting.split import FEWEST_TO_SPLIT, split_rows
 
 

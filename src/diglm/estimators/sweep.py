@@ -195,11 +195,11 @@ class _Judged(NamedTuple):
 
 
 def _held_out(fitted: Fitted) -> _Judged:
-    prepared = fitted.prepared
-    rows, part = prepared.rows, prepared.split.held_out
-    labelled = prepared.target.read(rows.y).labelled[part]
-    codes = None if prepared.codes is None else prepared.codes[part]
-    return _Judged(prepared.encoded.take(part), rows.y[part], labelled, rows.weights[part], codes)
+    learned = fitted.prepared.learned
+    rows, part = learned.rows, learned.split.held_out
+    labelled = learned.labels.labelled[part]
+    codes = None if learned.codes is None else learned.codes[part]
+    return _Judged(learned.encoded.take(part), rows.y[part], labelled, rows.weights[part], codes)
 
 
 def _test_rows(model: AbstractPredictingEstimator, X: Rows, y: ArrayLike | None) -> _Judged:

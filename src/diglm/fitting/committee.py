@@ -12,12 +12,11 @@ from jaxtyping import Array, Float
 from diglm.compiling import jit_once
 from diglm.fitting.prepare import Prepared
 from diglm.fitting.split import Split
-from diglm.fitting.told import MOST_TO_JUDGE, Told, answered
+from diglm.fitting.told import MOST_TO_JUDGE, Told
 from diglm.fitting.trainers import Begun
 from diglm.heads import AbstractResponse, Features, pool
 from diglm.heads.calibration import Judged, row_likelihoods
 from diglm.hybrid import Hybrid
-from diglm.predictor.look import Viewer
 from diglm.types import placed
 
 FINENESS = {1: 1, 2: 100, 3: 40}  # parts of the whole in which shares of so many are told
@@ -66,8 +65,7 @@ def settled_committee(
     found = None
     if len(places):
         rows = own.held_out[places]
-        viewers = (Viewer(prepared.encoder, one) for one in settled)
-        answers = [answered(prepared, viewer, rows) for viewer in viewers]
+        answers = [prepared.learned.response(one, rows) for one in settled]
         found = Told(rows, jax.tree.map(np.asarray, _pooled(answers, placed(judged.log_shares))))
     return Hybrid.committee(settled, trained.density, usual), found
 
@@ -109,7 +107,7 @@ def expected_shares(
 
 def _to_judge(prepared: Prepared, own: Split) -> np.ndarray:
     """Places among the rows that judge a committee of those that count."""
-    places = np.flatnonzero(prepared.rows.weights[own.held_out] > 0)
+    places = np.flatnonzero(prepared.learned.rows.weights[own.held_out] > 0)
     return places[np.linspace(0, len(places) - 1, min(len(places), MOST_TO_JUDGE)).astype(int)]
 
 
@@ -118,7 +116,7 @@ def _judged(
 ) -> Judged:
     """The rows as each member sees them, and who may answer for which."""
     rows = own.held_out[places]
-    seen = [prepared.features(Viewer(prepared.encoder, one), rows) for one in members]
+    seen = [prepared.learned.features(one, rows) for one in members]
     may = np.ones((len(members), len(rows)), bool)
     if len(members) > 1:
         may = np.stack([np.isin(len(own.train) + places, left) for left in left_out])
@@ -130,4 +128,4 @@ def _judged(
 def _train(prepared: Prepared, own: Split, member: Hybrid) -> Features:
     """Rows that bound the spreads of a member's head."""
     part = own.train[:0] if member.head.only_held_out else own.train
-    return prepared.features(Viewer(prepared.encoder, member), part)
+    return prepared.learned.features(member, part)

@@ -18,19 +18,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from diglm.data.encoder import Encoded
 from diglm.fitting.begin import with_head
-from diglm.fitting.choosing import at_marginal
+from diglm.fitting.learned import Learned, learn
 from diglm.fitting.prepare import Prepared, own_density
-from diglm.fitting.request import Request
 from diglm.fitting.sources import AbstractSource
 from diglm.fitting.split import Split
 from diglm.fitting.trainers import AbstractTrainer, Begun, NoTrainer
-from diglm.predictor.look import Viewer, at_centres
-from diglm.recipes import Material
 from diglm.refusal import Known, LeftOut
 from diglm.training.progress import Record
-from diglm.types import Batch
 
 MOST_ROWS = 4_000  # of larger tables enough rows are held out, or a rate is very small
 SHARE_JUDGING = 0.1  # of the rows, by which the best epoch of a fold is chosen
@@ -59,19 +54,19 @@ def folds_of(split: Split, n_folds: int, seed: int) -> list[Fold]:
 
 def crosses(source: AbstractSource, prepared: Prepared) -> bool:
     """Whether rows are left out, fold by fold: the rule gains, and it costs no more than it may."""
-    request, target = prepared.request, prepared.target
-    n_rows = len(prepared.split.train) + prepared.n_held_out
+    request, target = prepared.request, prepared.learned.target
+    n_rows = len(prepared.learned.split.train) + prepared.n_held_out
     alone = prepared.density is None  # one flow gives log p(x) and what the head reads
     joint = target.choice is not None and target.choice.exact_steps
     return (
         source.holds_all
         and not prepared.recipe.chunked  # an epoch takes long, and so would every fold
-        and prepared.groups is None
+        and prepared.learned.groups is None
         and prepared.recipe.class_base == "never"
         and request.rule.n_folds(len(prepared.ruling), n_rows) > 0
         and n_rows <= MOST_ROWS
         and not (alone and (joint or request.compares))
-        and (alone or not request.rules_read_head(prepared.encoder.layout))
+        and (alone or not request.rules_read_head(prepared.learned.encoder.layout))
     )
 
 
@@ -86,7 +81,7 @@ def left_out(
     if not crosses(source, prepared):
         yield lambda: None
         return
-    n_rows = len(prepared.split.train) + prepared.n_held_out
+    n_rows = len(prepared.learned.split.train) + prepared.n_held_out
     n_folds = prepared.request.rule.n_folds(len(prepared.ruling), n_rows)
     folds = folds_of(prepared.whole_split, n_folds, prepared.request.seed)
     given_up = threading.Event()
@@ -128,64 +123,34 @@ def _judged(
     progress: Callable[[Record], None],
 ) -> tuple[Known, Known, Known]:
     """The rows left out, those taught and those that judged, as the model of a fold sees them."""
-    viewer, encoded = _fitted(source, prepared, trainer, fold.split, place, progress)
-    n_wanted = min(prepared.request.score.wants_training, len(fold.split.train))
+    request = prepared.request
+    learned = learn(
+        source, prepared.learned.rows, prepared.learned.target, fold.split, request.owner
+    )
+    begun, own = _begun(prepared, learned), trainer
+    if begun.exact:
+        own = NoTrainer()
+    else:
+        train, seed = learned.of(fold.split.train), request.seed + place
+        own = source.trainer(prepared.recipe, train, begun.settings, prepared.encode, seed)
+    model = own.train(begun, progress=progress).model
+    n_wanted = min(request.score.wants_training, len(fold.split.train))
     some = np.linspace(0, len(fold.split.train) - 1, max(n_wanted, 1)).astype(int)
     parts = (fold.left_out, fold.split.train[some], fold.split.held_out)
-    left, training, judging = (viewer.known(encoded.take(part)) for part in parts)
+    left, training, judging = (learned.known(model, part) for part in parts)
     return left, training, judging if judging.n_rows else training
 
 
-def _fitted(
-    source: AbstractSource,
-    prepared: Prepared,
-    trainer: AbstractTrainer,
-    split: Split,
-    place: int,
-    progress: Callable[[Record], None],
-) -> tuple[Viewer, Encoded]:
-    """What gives log p(x), and its encoder, fitted to the rows of a split; and all rows encoded."""
-    request, rows, target = prepared.request, prepared.rows, prepared.target
-    labels = target.read(rows.y)
-    trained = np.zeros(len(rows.weights))
-    trained[split.train] = rows.weights[split.train] > 0
-    relation = target.relation(labels)
-    encoder = source.encoder_kind(rows.X).fit(rows.X, relation, weights=trained)
-    encoded = encoder.encode(rows.X, owner=request.owner)
-    batch = labels.batch(at_centres(encoder, encoded.values), rows.weights)
-    train, held_out = (Batch(*(column[part] for column in batch)) for part in split)
-    material = Material(
-        encoder,
-        at_marginal(target, encoder.dim, 0, labels, rows.weights, split.train),
-        train,
-        len(prepared.train.weight),  # sizes are those of the model of the table
-        1.0 if request.volume_weight is None else float(request.volume_weight),
-        request.seed,
-        None if relation is None else relation[split.train],
-    )
-    begun = _begun(prepared, material, request, (encoded, split, batch), held_out)
-    own = trainer
-    if not begun.exact:
-        own = source.trainer(
-            prepared.recipe, train, begun.settings, prepared.encode, request.seed + place
-        )
-    result = (NoTrainer() if begun.exact else own).train(begun, progress=progress)
-    return Viewer(encoder, result.model), encoded
-
-
-def _begun(
-    prepared: Prepared,
-    material: Material,
-    request: Request,
-    parts: tuple[Encoded, Split, Batch],
-    held_out: Batch,
-) -> Begun:
+def _begun(prepared: Prepared, learned: Learned) -> Begun:
     """The run that gives log p(x): of a density of its own, or of the flow that the head reads."""
-    clock, alone = prepared.begun.clock, prepared.target.density_only
-    begun = own_density(prepared.recipe, material, request, held_out, alone=alone)
+    request, recipe, alone = prepared.request, prepared.recipe, learned.target.density_only
+    train, held_out = (learned.of(part) for part in learned.split)
+    # Sizes are those of the model of the table.
+    material = learned.material(len(prepared.train.weight), request)
+    begun = own_density(recipe, material, request, held_out, alone=alone)
     if begun is not None:
-        return begun._replace(clock=clock)
-    model = prepared.recipe.build(material, prepared.sizes)
+        return begun._replace(clock=prepared.begun.clock)
     exact = prepared.begun.exact
-    model, _ = with_head(model, material.encoder, parts, None, None, exact)
-    return prepared.begun._replace(model=model, held_out=held_out, known=material.train)
+    model = recipe.build(material, prepared.sizes)
+    model, _ = with_head(model, learned, learned.split, exact=exact)
+    return prepared.begun._replace(model=model, held_out=held_out, known=train)

@@ -6,30 +6,25 @@ same labelled rows are left out of both, so that these can tell which of them sh
 """
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 
-from diglm.data.encoder import AbstractEncoder, Encoded
 from diglm.fitting.begin import with_head
+from diglm.fitting.learned import Learned
 from diglm.fitting.split import Split, deal
 from diglm.fitting.trainers import MOST_KNOWN, NOTHING, Begun
 from diglm.hybrid import Hybrid
 from diglm.recipes import AbstractRecipe, Sizes
-from diglm.types import Batch
 
 FEWEST_TO_DEAL = 2  # rows held out for each member of a committee
 COMMITTEE = 2  # tells its seeds from those of other parts
-
-Rows = tuple[Encoded, Split, Batch]
-OfLabels = tuple[Split, np.ndarray | None]
 
 
 def with_members(
     begun: Begun,
     recipe: AbstractRecipe,
     sizes: Sizes,
-    encoder: AbstractEncoder,
-    parts: Rows,
-    of_labels: OfLabels,
+    learned: Learned,
+    own: Split,
     seed: int,
     *,
     kept: Int[np.ndarray, " some"] | None,
@@ -37,13 +32,12 @@ def with_members(
 ) -> Begun:
     """A run of a committee that sets out as the model does, or the run as it is without one.
 
-    Labelled rows alone teach and judge it: others say nothing of y, and p(x) is learned elsewhere.
-    A row that judges is left out by half of the members and teaches the others, so that all rows
-    teach and still each is answered by some who never saw it; but those that must be `kept` teach
-    nobody. Heads are fitted to the rows that teach their member. Without rows to judge by there is
-    no committee, unless it may be `unjudged`.
+    Labelled rows alone, those of `own`, teach and judge it: others say nothing of y, and p(x) is
+    learned elsewhere. A row that judges is left out by half of the members and teaches the others,
+    so that all rows teach and still each is answered by some who never saw it; but those that must
+    be `kept` teach nobody. Heads are fitted to the rows that teach their member. Without rows to
+    judge by there is no committee, unless it may be `unjudged`.
     """
-    (encoded, split, batch), (own, strata) = parts, of_labels
     n_train, n_judges = len(own.train), len(own.held_out)
     n_members = recipe.n_members(n_train) if begun.model.head.pools else 1
     if n_members == 1 or (n_judges == 0 and not unjudged):
@@ -52,30 +46,27 @@ def with_members(
     left_out = (judges,) * n_members
     free = kept is None or not np.any(np.isin(own.held_out, kept))
     if free and n_judges >= FEWEST_TO_DEAL * n_members:
+        strata = learned.target.strata(learned.labels)
         left_out = deal(judges, n_members, None if strata is None else strata[own.held_out], seed)
     seeds = np.random.SeedSequence([seed, COMMITTEE]).generate_state(n_members - 1)
     every = [begun.model, *recipe.others(begun.model, sizes, [int(number) for number in seeds])]
     members = []
     for member, left in zip(every, left_out, strict=True):
         taught = np.concatenate([own.train, np.delete(own.held_out, left)])
-        part = (encoded, Split(taught, own.held_out[left]), batch)
-        members.append(with_head(member, encoder, part, None, None, False)[0])
+        members.append(with_head(member, learned, Split(taught, own.held_out[left]))[0])
     plain = begun.model
-    if not np.array_equal(own.train, split.train):
-        plain = with_head(plain, encoder, (encoded, own, batch), None, None, False)[0]
-    numbers = np.concatenate([own.train, own.held_out])
+    if not np.array_equal(own.train, learned.split.train):
+        plain = with_head(plain, learned, own)[0]
     return begun._replace(
         model=Hybrid.committee(members, None),
         plain=plain,
-        rows=Batch(*(column[numbers] for column in batch)),
+        rows=learned.of(np.concatenate([own.train, own.held_out])),
         split=own,
         left_out=tuple(n_train + left for left in left_out),
     )
 
 
-def with_unlabelled(
-    begun: Begun, split: Split, batch: Batch, labelled: Bool[np.ndarray, " rows"]
-) -> Begun:
+def with_unlabelled(begun: Begun, learned: Learned) -> Begun:
     """The run of a committee with rows without a label among those that teach.
 
     Of these the held-out ones choose the best epoch, by the terms of the objective, beside labelled
@@ -86,11 +77,12 @@ def with_unlabelled(
     own = begun.split
     if own is None:
         raise ValueError("Only a committee learns beside a rival.")
+    split, labelled = learned.split, learned.labels.labelled
     others, aside = (part[~labelled[part]] for part in split)
     few = len(aside) > 0 and not np.any(labelled[split.held_out])
     again = own.train[:MOST_KNOWN] if few else own.train[:0]
     numbers = np.concatenate([own.train, own.held_out, others, aside, again])
-    rows = Batch(*(column[numbers] for column in batch))
+    rows = learned.of(numbers)
     weight = np.array(rows.weight)
     weight[len(numbers) - len(again) :] *= NOTHING
     unseen = np.arange(len(numbers) - len(again) - len(aside), len(numbers))
@@ -102,9 +94,7 @@ def with_unlabelled(
     )
 
 
-def rivals(
-    begun: Begun, alone: Begun, split: Split, batch: Batch, labelled: Bool[np.ndarray, " rows"]
-) -> Begun:
+def rivals(begun: Begun, alone: Begun, learned: Learned) -> Begun:
     """The run of a committee: `alone`, or that of `begun` where it has terms, or both.
 
     `alone` is the same without terms that nobody asked for by name: labels tell which answers.
@@ -114,11 +104,11 @@ def rivals(
         return begun
     if alone.objective.terms:  # epochs are then passes over all rows
         longer = alone._replace(settings=begun.settings)
-        alone = with_unlabelled(longer, split, batch, labelled)
+        alone = with_unlabelled(longer, learned)
     if begun.objective.terms == alone.objective.terms:
         return alone
     smooth = begun._replace(
         model=alone.model, plain=alone.plain, split=own, left_out=alone.left_out
     )
     judged = len(own.held_out) > 0
-    return with_unlabelled(smooth, split, batch, labelled)._replace(rival=alone if judged else None)
+    return with_unlabelled(smooth, learned)._replace(rival=alone if judged else None)

@@ -8,21 +8,21 @@ import jax
 import numpy as np
 from jaxtyping import Int
 
-from diglm.data.encoder import AbstractEncoder, Encoded, Rows
-from diglm.fitting.begin import features_of, with_head
-from diglm.fitting.choosing import at_marginal, chosen_target
+from diglm.data.encoder import Rows
+from diglm.fitting.begin import chosen_target, with_head
+from diglm.fitting.learned import Learned, learn
 from diglm.fitting.members import rivals, with_members
 from diglm.fitting.request import Request
-from diglm.fitting.sources import AbstractSource, Read
+from diglm.fitting.sources import AbstractSource
 from diglm.fitting.split import Split, split_labels, split_rows
 from diglm.fitting.trainers import Begun
-from diglm.heads import Features
 from diglm.hybrid import Hybrid
 from diglm.objectives import JointObjective
-from diglm.predictor.look import Groups, Viewer, at_centres
+from diglm.predictor.look import at_centres
 from diglm.recipes import AbstractRecipe, Material, Sizes, recipe_of
-from diglm.targets import AbstractTarget, Labels
+from diglm.targets import AbstractTarget
 from diglm.targets.base import Column
+from diglm.training import Settings
 from diglm.types import Batch, partition
 
 MOSTLY = 0.5  # of the rows; with fewer labels, rows without one shape what the head reads
@@ -39,16 +39,10 @@ class Prepared:
 
     Attributes:
         request: what was asked.
-        rows: to start from.
-        target: what is predicted, with p(y).
-        encoder: fitted to the training rows.
-        encoded: all rows to start from.
-        split: which of them are trained on, and which held out to judge that.
-        ruling: those that set the threshold; what it is set on has not seen them.
-        train: those, as batches; targets less what groups explain.
+        learned: of the rows, with p(y).
+        ruling: rows that set the threshold; what it is set on has not seen them.
+        train: rows to train on, as batches; targets less what groups explain.
         expected: what groups explain of the targets of all rows; None if nothing.
-        groups: those of the rows, or None.
-        codes: the rows' numbers among them.
         recipe: of the flow.
         sizes: of network and training.
         begun: the model to train.
@@ -56,16 +50,10 @@ class Prepared:
     """
 
     request: Request
-    rows: Read
-    target: AbstractTarget
-    encoder: AbstractEncoder
-    encoded: Encoded
-    split: Split
+    learned: Learned
     ruling: Int[np.ndarray, " rows"]
     train: Batch
     expected: np.ndarray | None
-    groups: Groups | None
-    codes: np.ndarray | None
     recipe: AbstractRecipe
     sizes: Sizes
     begun: Begun
@@ -74,46 +62,156 @@ class Prepared:
     @property
     def whole_split(self) -> Split:
         """Which rows are trained on, and all that are not."""
-        return self.split._replace(held_out=np.union1d(self.split.held_out, self.ruling))
+        split = self.learned.split
+        return split._replace(held_out=np.union1d(split.held_out, self.ruling))
 
     @property
     def n_held_out(self) -> int:
         """How many rows are not trained on."""
         return len(self.whole_split.held_out)
 
-    @property
-    def batch(self) -> Batch:
-        """All rows, with the targets that people gave."""
-        values = at_centres(self.encoder, self.encoded.values)
-        return self.target.read(self.rows.y).batch(values, self.rows.weights)
-
     def weighing(self, generative_weight: float) -> "Prepared":
         """The same run with another weight of log p(x)."""
-        request = self.request.weighing(generative_weight)
+        request, learned = self.request.weighing(generative_weight), self.learned
         n_rows = float(self.begun.objective.n_rows)
-        objective = objective_of(request, self.target, self.encoder.dim, n_rows)
+        objective = request.objective(learned.target, learned.encoder.dim, n_rows)
         begun = self.begun.weighing(float(objective.generative_weight))._replace(
-            settings=self.recipe.settings(self.sizes, self.encoder, lambda_of(request)),
+            settings=self.recipe.settings(self.sizes, learned.encoder, request.weight)
         )
         return replace(self, request=request, begun=begun)
 
     def encode(self, X: Rows, y: Column, weights: np.ndarray) -> Batch:
         """Further rows as a batch."""
-        encoded = self.encoder.encode(X, owner=self.request.owner)
-        return self.target.read(y).batch(at_centres(self.encoder, encoded.values), weights)
-
-    def features(self, viewer: Viewer, part: np.ndarray) -> Features:
-        """Some of the rows as the head sees them, with the targets that people gave."""
-        batch = self.target.read(self.rows.y).batch(self.encoded.values, self.rows.weights)
-        z = np.zeros((len(self.encoded), 0))
-        some = features_of(z, batch, self.encoded, self.groups, self.codes).take(part)
-        if len(part) == 0:
-            return some._replace(z=np.zeros((0, self.encoder.dim)))
-        return some._replace(z=viewer.read(self.encoded.take(part)))
+        encoder = self.learned.encoder
+        encoded = encoder.encode(X, owner=self.request.owner)
+        labels = self.learned.target.read(y)
+        return labels.batch(at_centres(encoder, encoded.values), weights)
 
 
 def prepare(source: AbstractSource, request: Request) -> Prepared:
     """Everything up to training."""
+    learned = _learned(source, request)
+    judging, ruling = request.shared_out(learned.split.held_out)
+    target, encoder = learned.target, learned.encoder
+    recipe = recipe_of(request.flow, encoder.layout)
+    n_rows = learned.rows.n_rows or len(learned.split.train)
+    material = learned.material(n_rows, request)
+    alone = target.density_only
+    density = own_density(recipe, material, request, learned.of(judging), alone=alone)
+    _check_base(recipe, target, request, density)
+    reads_head = density is None or request.rules_read_head(encoder.layout)
+    if reads_head or alone:  # else the threshold hangs on log p(x), and all of these may judge y
+        learned = learned.divided(learned.split._replace(held_out=judging))
+    smooth = recipe.smooths and learned.groups is None and _is_smooth(learned)
+    usual, request = (
+        request.settled(smooth=one, own_density=density is not None) for one in (False, smooth)
+    )
+    if alone and density is not None:
+        sizes = recipe.sizes(request.sizes, n_rows, drops_features=target.drops_features)
+        train = learned.of(learned.split.train)
+        return Prepared(request, learned, ruling, train, None, recipe, sizes, density, None)
+    kept = request.compares or (reads_head and judging is ruling)
+    beside = density is not None and source.holds_all
+    run = _Answering(request, usual, recipe, material, kept=kept, may_team=beside)
+    return run.prepared(learned, ruling, density)
+
+
+@dataclass(frozen=True)
+class _Answering:
+    """How what predicts y is set up.
+
+    Attributes:
+        request: what was asked.
+        usual: the same without terms that rows without a label ask for.
+        recipe: of the flow.
+        material: that it is built from.
+        kept: whether the rows held out teach nobody.
+        may_team: whether several networks may answer.
+    """
+
+    request: Request
+    usual: Request
+    recipe: AbstractRecipe
+    material: Material
+    kept: bool
+    may_team: bool
+
+    def prepared(
+        self, learned: Learned, ruling: Int[np.ndarray, " rows"], density: Begun | None
+    ) -> Prepared:
+        """The run, with one network or several."""
+        own = self._of_labels(learned)
+        longest = self._sizes(learned, self.material.n_rows)
+        teams = self.may_team and learned.groups is None
+        pools = teams and self.material.head.pools and self.recipe.n_members(len(own.train)) > 1
+        sizes = self._sizes(learned, len(own.train)) if pools else longest
+        model = self.recipe.build(self.material, sizes)
+        if learned.groups is None:
+            learned, model = _with_chosen_head(learned, own, model)
+        exact = _is_exact(model, self.request)
+        model, expected = with_head(model, learned, learned.split, exact=exact)
+        batch = learned.batch
+        if expected is not None:
+            batch = batch._replace(y=(batch.y - expected).astype(batch.y.dtype))
+        train, held_out = (Batch(*(c[part] for c in batch)) for part in learned.split)
+        n_labelled = learned.rows.n_labelled
+        n_labelled = n_labelled or self.material.n_rows * float(np.mean(train.labelled))
+        augment = self.recipe.augmentation(learned.encoder)
+        begun = Begun(
+            model,
+            self.request.objective(learned.target, learned.encoder.dim, float(n_labelled)),
+            self._settings(learned, longest),
+            held_out,
+            augment,
+            exact,
+            known=train,
+        )
+        if teams and not exact:
+            begun = self._with_team(begun, learned, own, sizes)
+        learned = learned.with_target(
+            learned.target.with_marginal(learned.rows.y, learned.rows.weights)
+        )
+        return Prepared(
+            self.request, learned, ruling, train, expected, self.recipe, sizes, begun, density
+        )
+
+    def _sizes(self, learned: Learned, n_rows: int) -> Sizes:
+        drops = learned.target.drops_features
+        return self.recipe.sizes(self.request.sizes, n_rows, drops_features=drops)
+
+    def _settings(self, learned: Learned, sizes: Sizes) -> Settings:
+        settings = self.recipe.settings(sizes, learned.encoder, self.request.weight)
+        if _exact_steps(learned.target) and isinstance(self.request.sizes.n_epochs, str):
+            return replace(settings, n_epochs=max(settings.n_epochs, FEWEST_EXACT_STEPS))
+        return settings
+
+    def _of_labels(self, learned: Learned) -> Split:
+        """Which labelled rows teach a committee, and which judge it."""
+        labelled, weights = learned.labels.labelled, learned.rows.weights
+        share = self.request.held_out_share(weights * labelled)
+        strata = learned.target.strata(learned.labels)
+        return split_labels(learned.split, labelled, share, strata, weights, self.request.seed)
+
+    def _with_team(self, begun: Begun, learned: Learned, own: Split, sizes: Sizes) -> Begun:
+        """The run of several networks, where these pay."""
+        settings = self.recipe.settings(sizes, learned.encoder, self.usual.weight)
+        n_labelled = float(len(own.train))
+        objective = self.usual.objective(learned.target, learned.encoder.dim, n_labelled)
+        alone = with_members(
+            begun._replace(objective=objective, settings=settings),
+            self.recipe,
+            sizes,
+            learned,
+            own,
+            self.request.seed,
+            kept=learned.split.held_out if self.kept else None,
+            unjudged=bool(self.request.terms),
+        )
+        return rivals(begun, alone, learned)
+
+
+def _learned(source: AbstractSource, request: Request) -> Learned:
+    """Target, split and encoder, with what a person should know of the rows."""
     rows = source.read(request.seed, request.validation_fraction)
     target = request.learn_target(rows.y, rows.weights, nulls=rows.nulls)
     labels = target.read(rows.y)
@@ -124,81 +222,19 @@ def prepare(source: AbstractSource, request: Request) -> Prepared:
         request.seed,
         None if target.density_only else labels.labelled,
     )
-    judging, ruling = request.shared_out(split.held_out)
-    encoder = _encoder(source, rows, target, labels, split)
-    encoded = encoder.encode(rows.X, owner=request.owner)
-    batch = labels.batch(at_centres(encoder, encoded.values), rows.weights)
-    train, held_out = (Batch(*(c[part] for c in batch)) for part in (split.train, judging))
-    groups, codes = _groups(rows, target, encoder)
-    recipe = recipe_of(request.flow, encoder.layout)
-    n_rows = rows.n_rows or len(train.weight)
-    variance = 1.0 if request.volume_weight is None else float(request.volume_weight)
-    n_groups = 0 if groups is None else len(groups.names)
-    head = at_marginal(target, encoder.dim, n_groups, labels, rows.weights, split.train)
-    relation = target.relation(labels)
-    relation = None if relation is None else relation[split.train]
-    material = Material(encoder, head, train, n_rows, variance, request.seed, relation)
-    density = own_density(recipe, material, request, held_out, alone=target.density_only)
-    _check_base(recipe, target, request, density)
-    reads_head = density is None or request.rules_read_head(encoder.layout)
-    if reads_head or target.density_only:
-        split = split._replace(held_out=judging)
-    else:  # the threshold is set on log p(x), whatever the head makes of these rows
-        held_out = Batch(*(column[split.held_out] for column in batch))
-    smooth = recipe.smooths and groups is None and _is_smooth(target, labels)
-    usual, request = (
-        request.settled(smooth=one, own_density=density is not None) for one in (False, smooth)
-    )
-    sizes = longest = recipe.sizes(request.sizes, n_rows, drops_features=target.drops_features)
-    expected = None
-    if target.density_only and density is not None:
-        begun, density = density, None
-    else:
-        single = groups is not None or density is None or not source.holds_all
-        own, strata = _of_labels(request, target, split, labels, rows)
-        if not single and head.pools and recipe.n_members(len(own.train)) > 1:
-            sizes = recipe.sizes(
-                request.sizes, len(own.train), drops_features=target.drops_features
-            )
-        model = recipe.build(material, sizes)
-        if groups is None:
-            named = target
-            target = chosen_target(named, rows, encoded, own, Viewer(encoder, model))
-            if target.choice is not named.choice:
-                labels = target.read(rows.y)
-                batch = labels.batch(np.asarray(batch.x), rows.weights)
-                train, held_out = (Batch(*(column[part] for column in batch)) for part in split)
-                head = at_marginal(target, encoder.dim, 0, labels, rows.weights, split.train)
-                model = eqx.tree_at(lambda m: m.head, model, head)
-        exact = _is_exact(model, request)
-        parts = (encoded, split, batch)
-        model, expected = with_head(model, encoder, parts, groups, codes, exact)
-        if expected is not None:
-            taken = (batch.y - expected).astype(batch.y.dtype)
-            train, held_out = (Batch(*(c[part] for c in batch._replace(y=taken))) for part in split)
-        settings = recipe.settings(longest, encoder, lambda_of(request))
-        if _exact_steps(target) and isinstance(request.sizes.n_epochs, str):
-            settings = replace(settings, n_epochs=max(settings.n_epochs, FEWEST_EXACT_STEPS))
-        n_labelled = rows.n_labelled or n_rows * float(np.mean(train.labelled))
-        objective = objective_of(request, target, encoder.dim, float(n_labelled))
-        augment = recipe.augmentation(encoder)
-        begun = Begun(model, objective, settings, held_out, augment, exact, known=train)
-        kept = request.compares or (reads_head and judging is ruling)
-        if not single and not exact:
-            alone = begun._replace(
-                objective=objective_of(usual, target, encoder.dim, float(len(own.train))),
-                settings=recipe.settings(sizes, encoder, lambda_of(usual)),
-            )
-            alone = with_members(
-                alone, recipe, sizes, encoder, parts, (own, strata), request.seed,
-                kept=split.held_out if kept else None, unjudged=bool(request.terms),
-            )  # fmt: skip
-            begun = rivals(begun, alone, split, batch, labels.labelled)
-    target = target.with_marginal(rows.y, rows.weights)
-    return Prepared(
-        request, rows, target, encoder, encoded, split, ruling, train, expected, groups, codes,
-        recipe, sizes, begun, density,
-    )  # fmt: skip
+    learned = learn(source, rows, target, split, request.owner)
+    for remark in (*target.remarks, *learned.encoder.remarks):
+        warnings.warn(remark, DataWarning, stacklevel=2)
+    return learned
+
+
+def _with_chosen_head(learned: Learned, own: Split, model: Hybrid) -> tuple[Learned, Hybrid]:
+    """The target with the head that the rows of `own` prefer, which takes the model's place."""
+    target = chosen_target(learned, own, model)
+    if target.choice is learned.target.choice:
+        return learned.with_target(target), model
+    learned = learned.with_target(target)
+    return learned, eqx.tree_at(lambda m: m.head, model, learned.head)
 
 
 def own_density(
@@ -233,67 +269,16 @@ def can_have_class_base(target: AbstractTarget, request: Request) -> bool:
     return choice is not None and choice.mixture_base and request.volume_weight is None
 
 
-def lambda_of(request: Request) -> float | None:
-    """The weight of log p(x), times D; None where only the volume is weighed."""
-    return None if request.volume_weight is not None else float(request.generative_weight)
-
-
-def objective_of(
-    request: Request, target: AbstractTarget, dim: int, n_rows: float
-) -> JointObjective:
-    """What is minimised over rows of `dim` numbers."""
-    weight = request.volume_weight
-    if target.density_only:
-        weight = 1.0
-    elif weight is None:
-        weight = float(request.generative_weight) / dim
-    return JointObjective(
-        float(weight), n_rows=n_rows, terms=request.terms, density_only=target.density_only
-    )
-
-
-def _encoder(
-    source: AbstractSource, rows: Read, target: AbstractTarget, labels: Labels, split: Split
-) -> AbstractEncoder:
-    """Fitted to training rows alone: those held out will meet it as new rows do."""
-    trained = np.zeros(len(rows.weights))
-    trained[split.train] = rows.weights[split.train] > 0
-    encoder = source.encoder_kind(rows.X).fit(rows.X, target.relation(labels), weights=trained)
-    for remark in (*target.remarks, *encoder.remarks):
-        warnings.warn(remark, DataWarning, stacklevel=2)
-    return encoder
-
-
-def _groups(
-    rows: Read, target: AbstractTarget, encoder: AbstractEncoder
-) -> tuple[Groups | None, np.ndarray | None]:
-    if rows.groups is None:
-        return None, None
-    names, codes = np.unique(rows.groups, return_inverse=True)
-    slopes = None if target.choice is None else target.choice.slopes
-    places = () if slopes is None else tuple(encoder.slopes(slopes))
-    return Groups(names, places), codes
-
-
 def _is_exact(model: Hybrid, request: Request) -> bool:
     """Whether there is nothing to train but a head that is fitted in closed form."""
     others = jax.tree.leaves(partition((model.flow, model.completion))[0])
     return not others and model.head.has_closed_form and not request.terms
 
 
-def _of_labels(
-    request: Request, target: AbstractTarget, split: Split, labels: Labels, rows: Read
-) -> tuple[Split, np.ndarray | None]:
-    """Which labelled rows teach a committee, which judge it, and what they are stratified by."""
-    strata, labelled = target.strata(labels), labels.labelled
-    share = request.held_out_share(rows.weights * labelled)
-    return split_labels(split, labelled, share, strata, rows.weights, request.seed), strata
-
-
-def _is_smooth(target: AbstractTarget, labels: Labels) -> bool:
+def _is_smooth(learned: Learned) -> bool:
     """Whether answers should be made smooth: of classes that most rows say nothing of."""
-    few = float(np.mean(labels.labelled)) < MOSTLY
-    return target.smooth and few and not _exact_steps(target)
+    few = float(np.mean(learned.labels.labelled)) < MOSTLY
+    return learned.target.smooth and few and not _exact_steps(learned.target)
 
 
 def _exact_steps(target: AbstractTarget) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diglm.bijections import AbstractBijection
-from diglm.objectives import AbstractTerm, AskedTerms
+from diglm.objectives import AbstractTerm, AskedTerms, JointObjective
 from diglm.recipes.base import AbstractRecipe, AskedSizes
 from diglm.refusal import AbstractRule, AbstractScore
 from diglm.refusal.refusal import n_for_rule
@@ -87,6 +87,22 @@ class Request:
     def weighing(self, generative_weight: float) -> "Request":
         """The same with another weight of log p(x)."""
         return replace(self, generative_weight=float(generative_weight))
+
+    @property
+    def weight(self) -> float | None:
+        """The weight of log p(x), w of lambda = w / D; None where only the volume is weighed."""
+        return None if self.volume_weight is not None else float(self.generative_weight)
+
+    def objective(self, target: AbstractTarget, dim: int, n_rows: float) -> JointObjective:
+        """What is minimised over so many rows with a label, of `dim` numbers each."""
+        weight = self.volume_weight
+        if target.density_only:
+            weight = 1.0
+        elif weight is None:
+            weight = float(self.generative_weight) / dim
+        return JointObjective(
+            float(weight), n_rows=n_rows, terms=self.terms, density_only=target.density_only
+        )
 
     def held_out_share(self, weights: np.ndarray) -> float:
         """The share of rows to hold out; "auto" is 200 rows, within a tenth and a fifth of all."""

@@ -100,7 +100,7 @@ def trainers_of(
     source: AbstractSource, prepared: Prepared
 ) -> tuple[AbstractTrainer, AbstractTrainer]:
     """What trains the model, and what a density beside it, on these rows."""
-    begun, seed, choice = prepared.begun, prepared.request.seed, prepared.target.choice
+    begun, seed, choice = prepared.begun, prepared.request.seed, prepared.learned.target.choice
     if begun.exact and not source.holds_all:
         raise ValueError(
             "flow='identity' is fitted exactly from all rows at once: load the table and use "
@@ -193,7 +193,7 @@ def describe(source: AbstractSource, prepared: Prepared) -> dict[str, object]:
 
 @contextmanager
 def _bar(prepared: Prepared, density: Begun | None = None) -> Iterator[ProgressBar]:
-    target, request = prepared.target, prepared.request
+    target, request = prepared.learned.target, prepared.request
     verbose = request.verbose if Layout().process == 0 else False
     if density is None:
         n_epochs, metric, what = prepared.begun.settings.n_epochs, target.metric, "fit"

@@ -14,8 +14,6 @@ from diglm.fitting.told import Told, agreement_of, told_by
 from diglm.heads import ConjugateHead, Settled
 from diglm.heads.bayesian.regression import Statistics
 from diglm.hybrid import Hybrid
-from diglm.predictor import evaluate
-from diglm.predictor.look import Viewer
 from diglm.predictor.memory import Memory
 from diglm.predictor.online import remembering
 from diglm.predictor.predictor import Predictor
@@ -42,16 +40,15 @@ def settle(
         model = _with_base(prepared, _worth_training(prepared, result.model))
         settled, judge, told = _settled_alone(prepared, model, exact=result.stopped == "exact")
         model, sums = eqx.tree_at(lambda m: m.head, model, settled.head), settled.sums
-    viewer = Viewer(prepared.encoder, model, prepared.groups)
-    refusal = _refusal(prepared, Viewer(prepared.encoder, judge, prepared.groups), left_out)
+    learned, refusal = prepared.learned, _refusal(prepared, judge, left_out)
     predictor = Predictor(
-        prepared.encoder,
-        prepared.target,
+        learned.encoder,
+        learned.target,
         model,
         refusal,
-        prepared.groups,
+        learned.groups,
         owner=prepared.request.owner,
-        agreement=agreement_of(prepared, viewer, refusal, told),
+        agreement=agreement_of(learned, model, refusal, told),
     )
     if sums is None:
         return predictor
@@ -68,12 +65,12 @@ def _settled_alone(
     held-out rows those alone that judge training (which are all of them where there are few), and
     sets and intervals by one that has learned none.
     """
-    split, head = prepared.split, model.head
-    viewer = Viewer(prepared.encoder, model)
-    train = prepared.features(viewer, NOBODY if head.only_held_out else split.train)
+    learned, head = prepared.learned, model.head
+    split = learned.split
+    train = learned.features(model, NOBODY if head.only_held_out else split.train)
 
     def settled_on(rows: np.ndarray) -> Settled:
-        return head.settle(train, prepared.features(viewer, rows), exact=exact)
+        return head.settle(train, learned.features(model, rows), exact=exact)
 
     def knowing(rows: np.ndarray) -> Hybrid:
         return eqx.tree_at(lambda m: m.head, model, settled_on(rows).head)
@@ -84,7 +81,7 @@ def _settled_alone(
         return settled, model, told_by(prepared, model)
     settled = settled_on(prepared.whole_split.held_out)
     judge = eqx.tree_at(lambda m: m.head, model, settled.head)
-    if prepared.request.rules_read_head(prepared.encoder.layout):
+    if prepared.request.rules_read_head(learned.encoder.layout):
         judge = knowing(split.held_out)
     return settled, judge, told_by(prepared, knowing(NOBODY))
 
@@ -96,22 +93,19 @@ def _worth_training(prepared: Prepared, model: Hybrid) -> Hybrid:
     log p(y|x) is within two standard errors the head's flow stays a plain GLM of the columns. So it
     does where labels are too few to hold any out and nothing but them has shaped it.
     """
-    start, part = prepared.begun.model, prepared.split.held_out
-    labelled = prepared.target.read(prepared.rows.y).labelled[part]
-    part = part[labelled & (prepared.rows.weights[part] > 0)]
-    alone = model.density is None or prepared.groups is not None
+    learned, start = prepared.learned, prepared.begun.model
+    part, rows = learned.split.held_out, learned.rows
+    part = part[learned.labels.labelled[part] & (rows.weights[part] > 0)]
+    alone = model.density is None or learned.groups is not None
     untold = len(part) == 0 and not np.all(prepared.train.labelled)
     if untold and not alone and not prepared.request.terms:
         return _with_density(start, model)
     if alone or not 0 < len(part) <= MOST_TO_DOUBT:
         return model
-    ys, weights = prepared.rows.y[part], prepared.rows.weights[part]
-    encoded = prepared.encoded.take(part)
-    start = _with_density(start, model)
-    told = []
-    for one in (model, start):
-        response = Viewer(prepared.encoder, one).look(encoded, None, evaluate.respond).response
-        told.append(prepared.target.log_prob(response, ys))  # type: ignore[arg-type]
+    start, weights = _with_density(start, model), rows.weights[part]
+    told = [
+        learned.target.log_prob(learned.response(one, part), rows.y[part]) for one in (model, start)
+    ]
     gains = told[0] - told[1]
     gain = np.average(gains, weights=weights)
     error = np.sqrt(np.average((gains - gain) ** 2, weights=weights) / len(part))
@@ -122,13 +116,13 @@ def _with_density(start: Hybrid, model: Hybrid) -> Hybrid:
     return eqx.tree_at(lambda m: m.density, start, model.density, is_leaf=lambda leaf: leaf is None)
 
 
-def _refusal(prepared: Prepared, viewer: Viewer, left_out: LeftOut | None) -> Refusal:
+def _refusal(prepared: Prepared, model: Hybrid, left_out: LeftOut | None) -> Refusal:
     """Score and rule, fitted to rows that nothing else has seen; to those of training if asked."""
-    request, train, ruling = prepared.request, prepared.split.train, prepared.ruling
+    request, learned, ruling = prepared.request, prepared.learned, prepared.ruling
+    train = learned.split.train
 
     def known(part: np.ndarray) -> Known:
-        codes = None if prepared.codes is None else prepared.codes[part]
-        return viewer.known(prepared.encoded.take(part), codes)
+        return learned.known(model, part)
 
     some = train
     if left_out is not None or not request.rule.needs_training(len(ruling)):
@@ -138,9 +132,9 @@ def _refusal(prepared: Prepared, viewer: Viewer, left_out: LeftOut | None) -> Re
     held_out, judging = known(ruling), np.setdiff1d(prepared.whole_split.held_out, ruling)
     wrong = None
     if request.rule.needs_answers and held_out.expected.ndim == 2:
-        labels = prepared.target.read(prepared.rows.y[ruling])
-        predicted = np.argmax(held_out.expected, axis=1)
-        wrong = np.where(labels.labelled, predicted != labels.ys, np.nan)
+        labels, predicted = learned.labels, np.argmax(held_out.expected, axis=1)
+        right = predicted == labels.ys[ruling]
+        wrong = np.where(labels.labelled[ruling], ~right, np.nan)
     aside = known(judging) if len(judging) else training
     return fit_refusal(
         request.score, request.rule, held_out, training, wrong, aside=aside, left_out=left_out
@@ -153,7 +147,7 @@ def _with_base(prepared: Prepared, model: Hybrid) -> Hybrid:
     if (
         wanted == "never"
         or model.density is not None
-        or not can_have_class_base(prepared.target, prepared.request)
+        or not can_have_class_base(prepared.learned.target, prepared.request)
     ):
         return model
     return with_base_of_classes(
@@ -170,10 +164,10 @@ def _remembering(
 ) -> Predictor:
     """The predictor with the sums of every labelled row, and marks of those rows."""
     head = cast(ConjugateHead, predictor.model.head)
-    unit = prepared.rows.weight_unit
+    unit, batch = prepared.learned.rows.weight_unit, prepared.learned.batch
     every = source.every_row(prepared.encode)
     if every is None:
-        marks = [mark_rows(rows.x, rows.y, rows.weight) for rows in pieces([prepared.batch])]
+        marks = [mark_rows(rows.x, rows.y, rows.weight) for rows in pieces([batch])]
         memory = Memory.of(sums, np.concatenate(marks), unit)
         return replace(predictor, memory=memory)
     known, marks = Statistics.zero(head.dim + 1, head.n_targets), []

@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from diglm.fitting.learned import Learned
 from diglm.fitting.prepare import Prepared
 from diglm.heads import AbstractResponse
 from diglm.hybrid import Hybrid
-from diglm.predictor import evaluate
 from diglm.predictor.agreement import Agreement
-from diglm.predictor.look import Viewer
 from diglm.refusal import Refusal
 
 MOST_TO_JUDGE = 5_000
@@ -26,27 +25,17 @@ def told_by(prepared: Prepared, model: Hybrid) -> Told | None:
     """Answers of a model to the rows that it was not trained on."""
     rows = prepared.whole_split.held_out
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_TO_JUDGE)).astype(int)]
-    if len(rows) == 0 or prepared.target.density_only:
+    if len(rows) == 0 or prepared.learned.target.density_only:
         return None
-    viewer = Viewer(prepared.encoder, model, prepared.groups)
-    return Told(rows, answered(prepared, viewer, rows))
-
-
-def answered(prepared: Prepared, viewer: Viewer, rows: np.ndarray) -> AbstractResponse:
-    """p(y|x) of some of the rows."""
-    codes = None if prepared.codes is None else prepared.codes[rows]
-    seen = viewer.look(prepared.encoded.take(rows), codes, evaluate.respond)
-    return seen.response  # type: ignore[return-value]
+    return Told(rows, prepared.learned.response(model, rows))
 
 
 def agreement_of(
-    prepared: Prepared, viewer: Viewer, refusal: Refusal, told: Told | None
+    learned: Learned, model: Hybrid, refusal: Refusal, told: Told | None
 ) -> Agreement | None:
     """How well the answers to held-out rows agree with their targets, where they are answered."""
     if told is None:
         return None
     rows, response = told
-    codes = None if prepared.codes is None else prepared.codes[rows]
-    known = viewer.known(prepared.encoded.take(rows), codes)
-    counted = ~refusal.rejects(known) & (prepared.rows.weights[rows] > 0)
-    return Agreement.of(prepared.target, response, prepared.rows.y[rows], counted)
+    counted = ~refusal.rejects(learned.known(model, rows)) & (learned.rows.weights[rows] > 0)
+    return Agreement.of(learned.target, response, learned.rows.y[rows], counted)
