@@ -66,7 +66,7 @@ def settled_committee(
     found = None
     if len(places):
         rows = own.held_out[places]
-        viewers = (Viewer(prepared.encoder, one) for one in settled)
+        viewers = (Viewer(prepared.encoder, one, once=True) for one in settled)
         answers = [answered(prepared, viewer, rows) for viewer in viewers]
         found = Told(rows, jax.tree.map(np.asarray, _pooled(answers, placed(judged.log_shares))))
     return Hybrid.committee(settled, trained.density, usual), found
