@@ -50,6 +50,15 @@ def test_what_is_asked_of_rows_in_blocks_is_traced_once():
     assert traced == [(2, 3)]
 
 
+@pytest.mark.parametrize("n, level", [(10, 0), (compiling.LITTLE, 1)])
+def test_what_has_little_to_compute_is_not_optimised(monkeypatch, n, level):
+    asked = []
+    usual = compiling._jit
+    monkeypatch.setattr(compiling, "_jit", lambda f, o: asked.append(o) or usual(f, o))
+    assert float(jit_once(lambda x: jnp.max(x) + 1)(jnp.ones(n))) == 2.0
+    assert [options["xla_backend_optimization_level"] for options in asked] == [level]
+
+
 def test_building_a_flow_compiles_nothing(key):
     """A program for each shape of array would take longer than a short training."""
     jax.random.key_data(key)

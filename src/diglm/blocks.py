@@ -17,10 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from diglm.compiling import jit_often
+from diglm.compiling import jit_often, jit_once
+from diglm.types import bucket
 
 LEAST_CHUNKS, MOST_CHUNKS = 8, 64  # held by the compiled loop: more where rows are short,
 BYTES = 2**20  # as far as this goes
+FEW_CHUNKS = 4  # held by a loop that is asked once about as many rows
 
 _COMPILED: set[tuple] = set()
 
@@ -33,6 +35,7 @@ def in_blocks(
     chunk: int,
     *,
     few: int = 0,
+    once: bool = False,
 ) -> Any:
     """`function(fixed, rows, shared)` of all rows, as NumPy arrays stacked along them.
 
@@ -44,11 +47,14 @@ def in_blocks(
         chunk: rows at a time.
         few: up to so many rows have a program of their own, a single chunk of this size. A row's
             answer is then the same to the last bit whichever program gives it.
+        once: the program is asked once or twice, and should come soon rather than run fast.
     """
-    loop = _LOOPS[few > 0]
+    loop = _LOOP_ONCE if once else _LOOPS[few > 0]
     room = BYTES // (chunk * math.prod(rows.shape[1:]) * rows.itemsize)
     n_held = max(LEAST_CHUNKS, min(MOST_CHUNKS, room))
-    if len(rows) <= few:
+    if once:  # more room than there are rows would look like much to compute
+        n_held = min(n_held, bucket(-(-len(rows) // chunk) or 1, smallest=FEW_CHUNKS))
+    elif len(rows) <= few:
         chunk, n_held = few, 1
     # As many parts as threads, or a multiple, all of one size: no thread waits for another.
     n_parts, n_threads = max(1, -(-len(rows) // (n_held * chunk))), os.cpu_count() or 1
@@ -102,4 +108,5 @@ def _loop(
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), filled)
 
 
+_LOOP_ONCE = jit_once(_loop)
 _LOOPS = {exact: jit_often(_loop, row_by_row=exact) for exact in (True, False)}

@@ -45,6 +45,11 @@ SOON_COMPILED: dict[str, bool | str | int] = {
 }
 MANY_STEPS = 30_000
 
+# Not optimised at all, a program that runs once or twice compiles in a third of the time again. It
+# then computes several times as slowly, which is worth it where there is little to compute.
+NOT_OPTIMISED: dict[str, bool | str | int] = SOON_COMPILED | {"xla_backend_optimization_level": 0}
+LITTLE = 200_000  # numbers in its arguments: a few thousand rows
+
 
 def _known(options: dict[str, bool | str | int]) -> dict[str, bool | str | int]:
     """Those that this version of XLA knows; options come and go."""
@@ -96,7 +101,17 @@ def jit_loop(function: Function) -> Function:
 
 def jit_once(function: Function) -> Function:
     """`eqx.filter_jit` for programs that run once or twice, in less time than compiling takes."""
-    return _jit_later(function, lambda: SOON_COMPILED)
+
+    @functools.cache
+    def compiled(little: bool) -> Callable:
+        return _jit(function, NOT_OPTIMISED if little else SOON_COMPILED)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        n_numbers = sum(leaf.size for leaf in jax.tree.leaves(args) if eqx.is_array(leaf))
+        return compiled(n_numbers < LITTLE)(*args)
+
+    return call  # type: ignore[return-value]
 
 
 # XLA's library for products adds up in an order that hangs on how many rows there are. Without it
@@ -110,15 +125,10 @@ def jit_often(function: Function, *, row_by_row: bool = False) -> Function:
     `row_by_row`: a row's answer must not hang on how many are looked at at a time.
     """
     options = LESS_OPTIMISED | ROW_BY_ROW if row_by_row else LESS_OPTIMISED
-    return _jit_later(function, lambda: options)
-
-
-def _jit_later(function: Function, options: Callable[[], dict[str, bool | str | int]]) -> Function:
-    """Compiling is set up at the first call, for the reason that `jit_loop` gives."""
 
     @functools.cache
-    def compiled() -> Callable:
-        return _jit(function, options())
+    def compiled() -> Callable:  # at the first call, for the reason that `jit_loop` gives
+        return _jit(function, options)
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:

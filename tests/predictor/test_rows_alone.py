@@ -1,5 +1,7 @@
 """A row's answer is its own: not of the rows beside it, nor of how many there are."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -37,6 +39,20 @@ def test_a_new_number_of_rows_does_not_recompile(classifier, moons, caplog):
             classifier.score_samples(X[:n])
             classifier.assess(X[:n])
     assert not [r for r in caplog.records if "Finished XLA compilation" in r.getMessage()]
+
+
+def test_what_is_asked_once_is_what_is_asked_often(classifier, moons, caplog):
+    predictor = classifier.predictor_
+    encoded = predictor.encode(np.tile(moons[0], (20, 1)))
+    once = dataclasses.replace(predictor.viewer, once=True)
+    ours, theirs = once.look(encoded), predictor.viewer.look(encoded)
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+    with jax.log_compiles(), caplog.at_level("WARNING", logger="jax"):
+        for n in (1, 300, 600):  # a model on the way is asked about rows to train on and held out
+            predictor.viewer.read(encoded.take(np.arange(n)))
+            once.look(encoded.take(np.arange(n)))
+    assert len([r for r in caplog.records if "Finished XLA compilation" in r.getMessage()]) <= 1
 
 
 def test_one_pass_says_what_each_question_does(regressor, line):

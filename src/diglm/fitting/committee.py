@@ -65,7 +65,7 @@ def settled_committee(
     found = None
     if len(places):
         rows = own.held_out[places]
-        answers = [prepared.learned.response(one, rows) for one in settled]
+        answers = [prepared.learned.response(one, rows, once=True) for one in settled]
         found = Told(rows, jax.tree.map(np.asarray, _pooled(answers, placed(judged.log_shares))))
     return Hybrid.committee(settled, trained.density, usual), found
 

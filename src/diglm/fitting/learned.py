@@ -103,9 +103,10 @@ class Learned:
         """All that a model knows of some of the rows."""
         return self.viewer(model).known(self.encoded.take(part), self._codes(part))
 
-    def response(self, model: Hybrid, part: Some) -> AbstractResponse:
-        """p(y|x) of some of the rows."""
-        seen = self.viewer(model).look(self.encoded.take(part), self._codes(part), evaluate.respond)
+    def response(self, model: Hybrid, part: Some, *, once: bool = False) -> AbstractResponse:
+        """p(y|x) of some of the rows; `once` of a model on the way to the one that will answer."""
+        viewer, codes = replace(self.viewer(model), once=once), self._codes(part)
+        seen = viewer.look(self.encoded.take(part), codes, evaluate.respond)
         return seen.response  # type: ignore[return-value]
 
     def _codes(self, part: Some) -> np.ndarray | None:

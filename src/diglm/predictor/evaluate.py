@@ -93,11 +93,16 @@ def evaluate(
     model: Hybrid,
     rows: np.ndarray,
     offsets: Float[np.ndarray, "n ..."],
+    *,
+    once: bool = False,
 ) -> Any:
-    """`function(model, rows, offsets)` of all rows, as NumPy arrays stacked along them."""
+    """`function(model, rows, offsets)` of all rows, as NumPy arrays stacked along them.
+
+    With `once`, rows of tables are asked by a program that comes soon rather than runs fast.
+    """
     require_own_jax()
     if rows.dtype != np.uint8:  # pixels
         rows = np.asarray(rows, jnp.result_type(float))
     is_row = len(model.flow.bijection.in_shape) == 1
     chunk, few = (CHUNK, FEW) if is_row else (IMAGE_CHUNK, 0)
-    return in_blocks(function, model, rows, placed(offsets), chunk, few=few)
+    return in_blocks(function, model, rows, placed(offsets), chunk, few=few, once=once and is_row)

@@ -9,7 +9,7 @@ what was observed. A row without gaps needs no draws.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -62,11 +62,16 @@ class Groups:
 
 @dataclass(frozen=True)
 class Viewer:
-    """What looks at encoded rows: an encoder, a model and the groups it knows, if any."""
+    """What looks at encoded rows: an encoder, a model and the groups it knows, if any.
+
+    With `once` by programs that come soon rather than run fast: for models on the way to the one
+    that will answer.
+    """
 
     encoder: AbstractEncoder
     model: Hybrid
     groups: Groups | None = None
+    once: bool = False
 
     def look(
         self, encoded: Encoded, codes: np.ndarray | None = None, part: Part = evaluate.look
@@ -109,8 +114,8 @@ class Viewer:
         return self.features_of_values(at_centres(self.encoder, encoded.values))
 
     def read(self, encoded: Encoded) -> np.ndarray:
-        """Features as the head reads them: zero, where it does not."""
-        z, n = self.features(encoded), self.model.n_read
+        """Features as the head reads them, to fit it: zero, where it does not."""
+        z, n = replace(self, once=True).features(encoded), self.model.n_read
         return z if n is None else np.where(np.arange(z.shape[1]) < n, z, 0.0).astype(z.dtype)
 
     def features_of_values(self, values: np.ndarray) -> np.ndarray:
@@ -131,7 +136,8 @@ class Viewer:
         # Where one pass gives all, that one program gives any part.
         function = evaluate.look if self.model.completion is None else part
         offsets = fixed_offsets(_shape(self.encoder), self.encoder.n_offsets)
-        return _of_rows(evaluate.evaluate(function, self.model, values, offsets))
+        found = evaluate.evaluate(function, self.model, values, offsets, once=self.once)
+        return _of_rows(found)
 
     def _with_gaps(
         self,

@@ -9,7 +9,9 @@ import polars.testing
 import pytest
 from table_samples import frame_pandas, frame_polars, rng
 
+from diglm.data.table import read as reading
 from diglm.data.table.encoder import TableEncoder
+from diglm.data.table.read import opened, read
 from diglm.data.toy import mixed_table
 
 
@@ -78,6 +80,26 @@ def test_polars_round_trip():
     back = encoder.decode(encoded.values)
     assert back.schema == frame.schema
     polars.testing.assert_frame_equal(back, frame, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int64", "float32", "float64"])
+def test_numbers_of_pandas_are_read_without_narwhals(kind, monkeypatch):
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": list("xyz"), "c": [3, 1, 2]})
+    frame = frame.astype({"a": kind}).assign(d=frame["a"].astype("Int64"), e=frame["a"] > 1)
+    plain = read(opened(frame), [2, 0, 1, 3, 4]).fields
+    asked = []
+    monkeypatch.setattr(reading, "_read_numbers", lambda name, column: asked.append(name))
+    for ours, theirs in zip(plain, read(opened(frame), [2, 0, 1, 3, 4]).fields, strict=True):
+        np.testing.assert_array_equal(ours.values, theirs.values)
+        assert ours._replace(values=None) == theirs._replace(values=None)
+    assert asked == ["c", "a", "b", "d", "e"]
+    usual, wrapped = reading._read_series, []
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        reading, "_read_series", lambda name, *more: wrapped.append(name) or usual(name, *more)
+    )
+    read(opened(frame))
+    assert not {"a", "c"} & set(wrapped) and "b" in wrapped
 
 
 def test_pandas_and_polars_encode_alike():
