@@ -11,7 +11,7 @@ from diglm.experiments.frame.contrary import reservations
 from diglm.experiments.frame.page import DOWN, UP, Column, Found, Results
 from diglm.experiments.frame.paper import TABLE_1
 from diglm.experiments.frame.short import SHORT
-from diglm.experiments.frame.tables import image_table
+from diglm.experiments.frame.tables import grid_table, image_table
 from diglm.experiments.frame.text import page_of
 from diglm.experiments.registry import STUDIES, study
 from diglm.registry import Registry
@@ -55,14 +55,16 @@ def test_a_gap_says_which_way_it_goes():
         ({"seed": 1}, "‡"),
         ({"version": "0.0.1"}, "§"),
         ({"config": {"weight": 1.0, "embedded": ["mnist"]}}, "°"),
+        ({"config": {"weight": 2.0, "embedded": ["mnist"]}}, "‡°"),
         ({"commit": "0+", "version": "0.0.1"}, "†§"),
     ],
 )
 def test_what_no_command_makes_again_is_marked(changed, marks):
-    run = Run("one", {"weight": 1.0}, lambda work: None)
-    found = Found(run, stored(run, **changed))
-    assert found.marks == marks and found.origin[-1].endswith(marks)
-    assert Found(run, None).origin == ["", "", ""]
+    for config in ({"weight": 1.0}, {"weight": 1.0, "embedded": ()}):
+        run = Run("one", config, lambda work: None)
+        found = Found(run, stored(run, **changed))
+        assert found.marks == marks and found.origin[-1].endswith(marks)
+        assert Found(run, None).origin == ["", "", ""]
 
 
 def test_every_figure_and_table_of_the_paper_has_its_place(folders):
@@ -123,6 +125,17 @@ def test_what_contradicts_the_paper_is_said_from_the_numbers(folders):
     assert "surer than those of the model without a density (1.45): 1.34 at 1/D." in said
     assert "worse in NLL than those of the model without a density (3.65): 3.74 at 1/D." in said
     assert said in page_of("full", folders)
+
+
+def test_a_search_of_less_than_the_grid_says_what_it_searched(folders):
+    (run,) = study("unlabelled_search").runs(study("unlabelled_search").small)
+    best = {"dropout": 0.0, "vat_radius": 1.0, "entropy_weight": 1.0, "vat_weight": 0.0}
+    folders.results.mkdir()
+    record = stored(run, metrics={"best": best})
+    (folders.results / f"{run.name}.json").write_text(json.dumps(record))
+    rows = grid_table(Results("small", folders)).splitlines()
+    assert "| dropout | 0, 0.2, 0.5 | 0 (of 0) |" in rows
+    assert "| vat_weight | 0, 0.3, 1, 3 | 0 (of 0, 1) |" in rows
 
 
 def test_what_the_readme_shows_is_measured_by_studies():

@@ -181,10 +181,8 @@ def draw(told: dict[str, Any], path: Path) -> None:
             axes.fill_between(
                 told["labels"], mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0
             )
-        axes.set(xlabel="labels", title=name)
-    table = next(iter(told["curves"])).partition(",")[0]
-    panels[0].set_ylabel(TASKS[table].loss)
-    panels[0].legend(frameon=False)
+        axes.set(xlabel="labels", ylabel=TASKS[name.partition(",")[0]].loss, title=name)
+    panels[0].legend(frameon=False, title="mean over seeds ± standard error")
     figure.savefig(path, dpi=110)
 
 

@@ -20,12 +20,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from diglm import HybridClassifier
+from diglm.drawing import DARK, WARM
 from diglm.experiments.frame import Run, Study, Work
 from diglm.experiments.unlabelled_tables import NOBODY, Rows
 from diglm.report import new_figure, require_matplotlib
 
 N_ROWS, N_TEST, NOISE, LABELS_A_CLASS = 1_000, 2_000, 0.1, 6
-COLOURS = "#c1440e", "#1f4e8c"
+COLOURS = WARM, DARK
 FIGURE = "figure_6.png"
 
 

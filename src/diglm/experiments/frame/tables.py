@@ -89,14 +89,25 @@ def grid_table(results: Results) -> str:
     found = results.of("unlabelled_search")
     rows = []
     for name, values in paper.TABLE_S1.items():
-        best = [
-            NOT_RUN if o.metrics is None else f"{o.metrics['best'][name]:g}" for o in found.values()
-        ]
-        rows.append([name, ", ".join(map(str, values)), *best])
+        best = [_best(one, name, values) for one in found.values()]
+        rows.append([name, _listed(values), *best])
     for place, title in enumerate(ORIGIN):
         rows.append([title, "", *(one.origin[place] for one in found.values())])
     data = [f"best on {one.run.config['data']}" for one in found.values()]
     return table(["hyperparameter", "grid", *data], rows)
+
+
+def _best(one: Found, name: str, grid: Sequence[float | int]) -> str:
+    """The best value, and those that were searched where they are not the whole grid."""
+    if one.metrics is None:
+        return NOT_RUN
+    searched = one.run.config[name]
+    rest = "" if set(searched) == set(grid) else f" (of {_listed(searched)})"
+    return f"{one.metrics['best'][name]:g}{rest}"
+
+
+def _listed(values: Sequence[float | int]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def flights_table(results: Results) -> str:
