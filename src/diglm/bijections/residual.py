@@ -134,7 +134,7 @@ class InvertibleResidual(AbstractBijection):
 
 
 def _log_det(matrix: Float[Array, "dim dim"]) -> Scalar:
-    r"""$\log\det(I + J)$ where J shrinks: so does J within every leading block, and no pivot is zero.
+    r"""$\log\det(I + J)$; J shrinks, and so do its leading blocks, so that no pivot is zero.
 
     LAPACK's factorisation of a batch waits for threads of the pool that runs it: as many programs
     at a time as there are threads wait for one another for ever.
