@@ -9,7 +9,7 @@ from diglm.__about__ import __version__
 from diglm.experiments.frame import Folders, Run, whole
 from diglm.experiments.frame.contrary import reservations
 from diglm.experiments.frame.page import DOWN, UP, Column, Found, Results
-from diglm.experiments.frame.paper import TABLE_1
+from diglm.experiments.frame.paper import TABLE_1, TABLE_2, TABLE_3, TABLE_S2
 from diglm.experiments.frame.short import SHORT
 from diglm.experiments.frame.tables import grid_table, image_table
 from diglm.experiments.frame.text import page_of
@@ -74,6 +74,14 @@ def test_every_figure_and_table_of_the_paper_has_its_place(folders):
         assert name in page and shown.count(name) == 1
     assert "not drawn" in page and "not run (81.80)" in page and "**0." not in page
     assert all(f"diglm reproduce {name} --budget full" in page for name in STUDIES)
+
+
+def test_every_row_of_the_paper_has_a_place_at_the_small_budget_too(folders):
+    page = page_of("small", folders)
+    assert "what the method can do is said by the full budget" in page
+    assert "what the method can do" not in page_of("full", folders)
+    for told, place in ((TABLE_1, 1), (TABLE_2, 1), (TABLE_3, 0), (TABLE_S2, 0)):
+        assert all(f"not run ({row[place]:.2%})" in page for row in told.values())
 
 
 def test_numbers_and_figures_that_are_there_are_shown(folders):
