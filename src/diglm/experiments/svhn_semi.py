@@ -23,10 +23,10 @@ STUDY = FewLabels(
 )
 SMALL = replace(
     STUDY,
-    rows=OWN_ROWS,
+    rows=OWN_ROWS[:3],
     n_labels=200,
     n_epochs=1,
-    n_images=1_500,
+    n_images=1_000,
     flow=Glow(augment=1, reader=16),
     settings={"n_blocks": 1, "width": 16, "dropout": 0.0},
 )
