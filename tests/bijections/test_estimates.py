@@ -161,3 +161,11 @@ def test_estimates_along_an_equation_are_those_of_its_trace(key):
     np.testing.assert_allclose(estimates.mean(axis=0), rough[:5], atol=1e-8)
     assert np.all(np.abs(rough - truth)[:5] < 3 * bij.standard_error(estimates))
     assert np.isnan(zs[5]).all() and np.isnan(truth[5])  # what no step can solve
+
+
+def test_programs_of_exact_determinants_wait_for_no_threads_of_a_pool(key):
+    """LAPACK's factorisation of a batch does: programs at the same time then wait for ever."""
+    layer = bij.InvertibleResidual(20, 8, 1, key=key)
+    xs = jnp.zeros((64, 20))
+    program = jax.jit(jax.vmap(layer.forward_and_log_det)).lower(xs).as_text()
+    assert "while" in program and "lapack" not in program

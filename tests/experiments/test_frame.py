@@ -29,7 +29,8 @@ class Sums:
         self.asked, self.killed_at = [], None
 
     def runs(self, config):
-        return [Run("sum", vars(config), lambda work: self.measure(work, config))]
+        about = {name: value for name, value in vars(config).items() if name != "embedded" or value}
+        return [Run("sum", about, lambda work: self.measure(work, config))]
 
     def measure(self, work, config):
         return {"sum": sum(work.step(str(n), lambda n=n: self.one(n)) for n in config.numbers)}
@@ -108,6 +109,13 @@ def test_a_killed_run_goes_on(clean, folders):
     sums.study.run(Config(), folders, command="")
     assert sums.asked == [1, 2, 3] and told(folders)["metrics"] == {"sum": 6}
     assert not list(folders.kept.iterdir())
+
+
+def test_results_on_other_data_are_not_passed_over(clean, folders):
+    sums = Sums()
+    for embedded in (("svhn",), (), ()):
+        sums.study.run(replace(Config(), embedded=embedded), folders, command="")
+    assert sums.asked == [1, 2, 3] * 2 and "embedded" not in told(folders)["config"]
 
 
 def test_a_missing_figure_is_drawn_again(clean, folders):

@@ -9,9 +9,9 @@ from diglm.__about__ import __version__
 from diglm.experiments.frame import Folders, Run, whole
 from diglm.experiments.frame.contrary import reservations
 from diglm.experiments.frame.page import DOWN, UP, Column, Found, Results
-from diglm.experiments.frame.paper import TABLE_1
+from diglm.experiments.frame.paper import TABLE_1, TABLE_2, TABLE_3, TABLE_S2
 from diglm.experiments.frame.short import SHORT
-from diglm.experiments.frame.tables import image_table
+from diglm.experiments.frame.tables import grid_table, image_table
 from diglm.experiments.frame.text import page_of
 from diglm.experiments.registry import STUDIES, study
 from diglm.registry import Registry
@@ -55,14 +55,16 @@ def test_a_gap_says_which_way_it_goes():
         ({"seed": 1}, "‡"),
         ({"version": "0.0.1"}, "§"),
         ({"config": {"weight": 1.0, "embedded": ["mnist"]}}, "°"),
+        ({"config": {"weight": 2.0, "embedded": ["mnist"]}}, "‡°"),
         ({"commit": "0+", "version": "0.0.1"}, "†§"),
     ],
 )
 def test_what_no_command_makes_again_is_marked(changed, marks):
-    run = Run("one", {"weight": 1.0}, lambda work: None)
-    found = Found(run, stored(run, **changed))
-    assert found.marks == marks and found.origin[-1].endswith(marks)
-    assert Found(run, None).origin == ["", "", ""]
+    for config in ({"weight": 1.0}, {"weight": 1.0, "embedded": ()}):
+        run = Run("one", config, lambda work: None)
+        found = Found(run, stored(run, **changed))
+        assert found.marks == marks and found.origin[-1].endswith(marks)
+        assert Found(run, None).origin == ["", "", ""]
 
 
 def test_every_figure_and_table_of_the_paper_has_its_place(folders):
@@ -72,6 +74,14 @@ def test_every_figure_and_table_of_the_paper_has_its_place(folders):
         assert name in page and shown.count(name) == 1
     assert "not drawn" in page and "not run (81.80)" in page and "**0." not in page
     assert all(f"diglm reproduce {name} --budget full" in page for name in STUDIES)
+
+
+def test_every_row_of_the_paper_has_a_place_at_the_small_budget_too(folders):
+    page = page_of("small", folders)
+    assert "what the method can do is said by the full budget" in page
+    assert "what the method can do" not in page_of("full", folders)
+    for told, place in ((TABLE_1, 1), (TABLE_2, 1), (TABLE_3, 0), (TABLE_S2, 0)):
+        assert all(f"not run ({row[place]:.2%})" in page for row in told.values())
 
 
 def test_numbers_and_figures_that_are_there_are_shown(folders):
@@ -123,6 +133,17 @@ def test_what_contradicts_the_paper_is_said_from_the_numbers(folders):
     assert "surer than those of the model without a density (1.45): 1.34 at 1/D." in said
     assert "worse in NLL than those of the model without a density (3.65): 3.74 at 1/D." in said
     assert said in page_of("full", folders)
+
+
+def test_a_search_of_less_than_the_grid_says_what_it_searched(folders):
+    (run,) = study("unlabelled_search").runs(study("unlabelled_search").small)
+    best = {"dropout": 0.0, "vat_radius": 1.0, "entropy_weight": 1.0, "vat_weight": 0.0}
+    folders.results.mkdir()
+    record = stored(run, metrics={"best": best})
+    (folders.results / f"{run.name}.json").write_text(json.dumps(record))
+    rows = grid_table(Results("small", folders)).splitlines()
+    assert "| dropout | 0, 0.2, 0.5 | 0 (of 0) |" in rows
+    assert "| vat_weight | 0, 0.3, 1, 3 | 0 (of 0, 1) |" in rows
 
 
 def test_what_the_readme_shows_is_measured_by_studies():

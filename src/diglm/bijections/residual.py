@@ -96,8 +96,7 @@ class InvertibleResidual(AbstractBijection):
         probes = directions_at(self.probes, x, key)
         if probes is None:
             unit = jnp.eye(len(x), dtype=x.dtype)
-            _, log_det = jnp.linalg.slogdet(unit + jax.vmap(push)(unit))  # of J transposed
-            return x + moved, log_det
+            return x + moved, _log_det(unit + jax.vmap(push)(unit))  # of J transposed
         held, still = jax.lax.stop_gradient((change, x))
         _, pull = jax.vjp(held.run, still)
         most = self._most_terms(self.truncation / len(x))
@@ -132,6 +131,22 @@ class InvertibleResidual(AbstractBijection):
         """After how many powers of c what is left is below `precision`, whatever the row."""
         c = self.change.steepness
         return 2 + math.ceil(math.log(precision * (1 - c)) / math.log(c))
+
+
+def _log_det(matrix: Float[Array, "dim dim"]) -> Scalar:
+    r"""$\log\det(I + J)$; J shrinks, and so do its leading blocks, so that no pivot is zero.
+
+    LAPACK's factorisation of a batch waits for threads of the pool that runs it: as many programs
+    at a time as there are threads wait for one another for ever.
+    """
+    places = jnp.arange(len(matrix))
+
+    def eliminate(rest: Array, k: Array) -> tuple[Array, Array]:
+        factors = jnp.where(places > k, rest[:, k] / rest[k, k], 0)
+        return rest - jnp.outer(factors, rest[k]), jnp.log(rest[k, k])
+
+    _, logs = jax.lax.scan(eliminate, matrix, places)
+    return jnp.sum(logs)
 
 
 def _limit(step: Map, start: Array, c: float, tolerance: float, most: int) -> Array:

@@ -173,7 +173,7 @@ def _standard_error(curves: Float[np.ndarray, "seeds rounds"]) -> Float[np.ndarr
 
 def draw(told: dict[str, Any], path: Path) -> None:
     """A panel for each table and pool."""
-    figure, panels = new_figure(3.4 * len(told["curves"]), 3.2, len(told["curves"]))
+    figure, panels = new_figure(3.4 * len(told["curves"]), 3.8, len(told["curves"]))
     for axes, (name, by_way) in zip(panels, told["curves"].items(), strict=True):
         for (way, of_way), (colour, line) in zip(by_way.items(), LINES, strict=False):
             mean, spread = (np.asarray(of_way[key]) for key in ("mean", "standard_error"))
@@ -181,10 +181,14 @@ def draw(told: dict[str, Any], path: Path) -> None:
             axes.fill_between(
                 told["labels"], mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0
             )
-        axes.set(xlabel="labels", title=name)
-    table = next(iter(told["curves"])).partition(",")[0]
-    panels[0].set_ylabel(TASKS[table].loss)
-    panels[0].legend(frameon=False)
+        axes.set(xlabel="labels", ylabel=TASKS[name.partition(",")[0]].loss, title=name)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=len(WAYS),
+        frameon=False,
+        title="mean over seeds, and its standard error",
+    )
     figure.savefig(path, dpi=110)
 
 

@@ -233,7 +233,8 @@ def draw(folders: Folders, recipe: str = "ours") -> None:
     for one, (split, path) in zip(axes, found.items(), strict=True):
         metrics = json.loads(path.read_text())["metrics"]
         shift_histogram(one, **metrics["histogram"], shift=metrics["log_px_shift"])
-        one.set_title(TITLES[split], loc="left")
+        last = json.loads(path.read_text())["config"]["rows"]
+        one.set_title(f"the last {last:,} rows" if last else TITLES[split], loc="left")
     folders.figures.mkdir(parents=True, exist_ok=True)
     figure.savefig(folders.figures / FIGURE, dpi=150)
 

@@ -20,12 +20,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from diglm import HybridClassifier
+from diglm.drawing import DARK, GREY, WARM
 from diglm.experiments.frame import Run, Study, Work
 from diglm.experiments.unlabelled_tables import NOBODY, Rows
 from diglm.report import new_figure, require_matplotlib
 
 N_ROWS, N_TEST, NOISE, LABELS_A_CLASS = 1_000, 2_000, 0.1, 6
-COLOURS = "#c1440e", "#1f4e8c"
+NAMES, COLOURS = ("first", "second"), (WARM, DARK)
 FIGURE = "figure_6.png"
 
 
@@ -78,10 +79,23 @@ def draw(models: dict[str, Any], rows: Rows, path: Path) -> None:
         axes.scatter(*rows.x[~rows.labelled].T, s=5, color="white", alpha=0.7, linewidths=0)
         for label, colour in enumerate(COLOURS):
             points = rows.x[rows.labelled & (rows.y == label)].T
-            axes.scatter(*points, s=70, color=colour, edgecolors="white", linewidths=1.2, zorder=3)
+            axes.scatter(
+                *points,
+                s=70,
+                color=colour,
+                edgecolors="white",
+                linewidths=1.2,
+                zorder=3,
+                label=f"{NAMES[label]} class, labelled",
+            )
         accuracy = float(np.mean(models[name].predict(rows.x_test) == rows.y_test))
         axes.set(title=f"{name}: {accuracy:.1%}", xticks=[], yticks=[])
-    figure.colorbar(shades, ax=list(panels), label="p(second class | x)")
+    ticks = np.linspace(0, 1, 5)
+    figure.colorbar(shades, ax=list(panels), label="p(second class | x)", ticks=ticks)
+    panels[0].plot([], [], "o", color="white", mec=GREY, ms=4, label="without a label")
+    panels[0].plot([], [], color="black", linewidth=1.5, label="p(second class | x) = 1/2")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, bbox_inches="tight", pad_inches=0.05)
 

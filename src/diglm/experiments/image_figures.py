@@ -53,9 +53,13 @@ def samples(model: HybridClassifier, test: Labelled, strange: dict[str, Labelled
         for seed in range(DRAWS)
     ]
     figure, axes = new_grid(len(drawn), len(classes))
-    labels = [f"{temperature:g}" for temperature in TEMPERATURES for _ in range(DRAWS)]
+    labels = [f"temperature {temperature:g}" for temperature in TEMPERATURES for _ in range(DRAWS)]
     image_grid(
-        axes, [[_shown(image) for image in row] for row in drawn], top=WHITE, row_labels=labels
+        axes,
+        [[_shown(image) for image in row] for row in drawn],
+        top=WHITE,
+        row_labels=labels,
+        column_labels=[str(name) for name in classes],
     )
     return figure
 

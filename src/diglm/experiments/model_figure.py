@@ -3,8 +3,7 @@
     diglm reproduce model --budget full
 
 One invertible network maps x to features z; a generalized linear model reads y off z; z and the
-log-determinants give log p(x). What diglm adds is drawn too: for tables p(x) has an invertible
-network of its own, and a score says which x are refused.
+log-determinants give log p(x), by which an x may be refused.
 """
 
 from dataclasses import dataclass

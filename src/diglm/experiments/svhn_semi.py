@@ -11,13 +11,8 @@ from diglm.experiments.frame import Study
 from diglm.experiments.unlabelled_images import OTHERS, FewLabels, runs
 from diglm.recipes import Glow
 
-ROWS = (
-    "with unlabelled images",
-    "labels alone",
-    "all labels",
-    "all labels and terms",
-    *OTHERS,
-)
+OWN_ROWS = ("with unlabelled images", "labels alone", "all labels", "all labels and terms")
+ROWS = OWN_ROWS + OTHERS
 STUDY = FewLabels(
     name="svhn",
     minutes=150.0,
@@ -28,10 +23,10 @@ STUDY = FewLabels(
 )
 SMALL = replace(
     STUDY,
-    rows=("with unlabelled images", "all labels"),
+    rows=OWN_ROWS[:3],
     n_labels=200,
     n_epochs=1,
-    n_images=1_500,
+    n_images=1_000,
     flow=Glow(augment=1, reader=16),
     settings={"n_blocks": 1, "width": 16, "dropout": 0.0},
 )

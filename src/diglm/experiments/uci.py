@@ -153,7 +153,7 @@ def runs(config: Config) -> list[Run]:
 REPRODUCE = Study(
     about="UCI tables beside NGBoost",
     full=Config(),
-    small=Config(tables=("yacht", "energy"), splits=1, beside=False),
+    small=Config(tables=("yacht",), splits=1, beside=False),
     runs=runs,
     needs=("uci",),
 )

@@ -44,9 +44,9 @@ def density_line(
     axes.fill_between(x, reference, color="#cccccc", linewidth=0, label=names[1])
     axes.plot(x, density, color="black", linewidth=2, label=names[0])
     style: dict[str, Any] = {"color": WARM, "linestyle": ":", "linewidth": 1.2}
+    highest, room = max(np.max(density), np.max(reference)), 1.45  # for the legend
     for end in inside:
-        axes.axvline(end, **style)
+        axes.axvline(end, ymax=1 / room, **style)
     axes.axhline(least, **style, label="range of the rows, least p(x) among them")
-    top = 1.45 * max(np.max(density), np.max(reference))  # room for the legend
-    axes.set(xlim=(x[0], x[-1]), ylim=(0, top), xlabel="x", ylabel="p(x)", title=title)
+    axes.set(xlim=(x[0], x[-1]), ylim=(0, room * highest), xlabel="x", ylabel="p(x)", title=title)
     axes.legend(frameon=False, loc="upper left")

@@ -19,11 +19,15 @@ LEAST_COVERAGE = 0.05  # the error among fewer rows than this share is chance
 def shift_histogram(
     axes: Axes, edges: Sequence[float], train: Sequence[float], test: Sequence[float], shift: float
 ) -> None:
-    """Densities of log p(x) for training and later rows, with the move of the mean named."""
+    """Densities of log p(x) for training and later rows, with the move of the mean named.
+
+    The first bin holds all that lies farther out.
+    """
     axes.stairs(train, edges, fill=True, color=LIGHT, label="training rows")
     axes.stairs(test, edges, color=WARM, linewidth=1.8, label=f"test rows, {shift:+.2f} nats")
-    axes.set_xlabel("log p(x)")
+    axes.set_xlabel("log p(x), in nats; the first bar is all below")
     axes.set_ylabel("density")
+    axes.set_ylim(top=1.35 * max(*train, *test))  # room for the legend
     axes.legend(frameon=False, loc="upper left")
 
 

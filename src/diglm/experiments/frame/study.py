@@ -21,6 +21,7 @@ from diglm.training.devices import use_every_core
 
 BUDGETS = ("small", "full")
 STEPS = "steps.json"
+EMBEDDED = "embedded"  # among settings: the data sets that embedded data stand in for
 Settings = TypeVar("Settings")
 Answer = TypeVar("Answer")
 
@@ -110,10 +111,15 @@ class Run:
     figures: tuple[str, ...] = ()
 
     def made(self, stored: Mapping[str, Any]) -> bool:
-        """Whether a result is of these settings."""
-        found = stored["config"]
-        same = all(found.get(name) == value for name, value in plain(self.config).items())
+        """Whether a result is of these settings, be it on embedded data."""
+        found, asked = stored["config"], plain(self.config)
+        same = all(found.get(name) == asked[name] for name in asked if name != EMBEDDED)
         return same and stored["seed"] == self.seed
+
+    def on_same_data(self, stored: Mapping[str, Any]) -> bool:
+        """Whether embedded data stood in for the same sets, or for none."""
+        found, asked = (config.get(EMBEDDED) or () for config in (stored["config"], self.config))
+        return tuple(found) == tuple(asked)
 
     def stands(self, folders: Folders) -> bool:
         """Whether its result is there, of these settings and of this code, with its figures."""
@@ -122,7 +128,8 @@ class Run:
             return False
         stored = json.loads(path.read_text())
         drawn = all((folders.figures / name).exists() for name in self.figures)
-        return drawn and self.made(stored) and of_this_code(stored)
+        same = self.made(stored) and self.on_same_data(stored)
+        return drawn and same and of_this_code(stored)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _origins(found: Sequence[Found]) -> list[str]:
 
 
 def semi_table(results: Results, name: str, numbers: dict[str, tuple]) -> str:
-    """The paper's Table 3 or S2."""
+    """The paper's Table 3 or S2; rows that this budget leaves out are not run."""
     columns = [Column("error", DOWN, ".2%"), Column("NLL", DOWN, ".3f")]
     found, rows = results.of(f"{name}_semi"), []
     for one in found.values():
@@ -81,6 +81,10 @@ def semi_table(results: Results, name: str, numbers: dict[str, tuple]) -> str:
         ours = [None, None] if metrics is None else [metrics["error"], metrics["nll"]]
         cells = [c.cell(*pair) for c, *pair in zip(columns, ours, theirs, strict=True)]
         rows.append([row, *cells, *one.origin])
+    asked = {one.run.config["row"] for one in found.values()}
+    for row in (row for row in numbers if row not in asked):
+        cells = [c.cell(None, theirs) for c, theirs in zip(columns, numbers[row], strict=True)]
+        rows.append([row, *cells, *[""] * len(ORIGIN)])
     return table(["learned from", *(column.title for column in columns), *ORIGIN], rows)
 
 
@@ -89,14 +93,25 @@ def grid_table(results: Results) -> str:
     found = results.of("unlabelled_search")
     rows = []
     for name, values in paper.TABLE_S1.items():
-        best = [
-            NOT_RUN if o.metrics is None else f"{o.metrics['best'][name]:g}" for o in found.values()
-        ]
-        rows.append([name, ", ".join(map(str, values)), *best])
+        best = [_best(one, name, values) for one in found.values()]
+        rows.append([name, _listed(values), *best])
     for place, title in enumerate(ORIGIN):
         rows.append([title, "", *(one.origin[place] for one in found.values())])
     data = [f"best on {one.run.config['data']}" for one in found.values()]
     return table(["hyperparameter", "grid", *data], rows)
+
+
+def _best(one: Found, name: str, grid: Sequence[float | int]) -> str:
+    """The best value, and those that were searched where they are not the whole grid."""
+    if one.metrics is None:
+        return NOT_RUN
+    searched = one.run.config[name]
+    rest = "" if set(searched) == set(grid) else f" (of {_listed(searched)})"
+    return f"{one.metrics['best'][name]:g}{rest}"
+
+
+def _listed(values: Sequence[float | int]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def flights_table(results: Results) -> str:

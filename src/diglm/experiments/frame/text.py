@@ -27,6 +27,11 @@ results only when they have been run anew:
 {marks}
 """
 
+SMALL = """\
+Small runs see few rows, images and epochs, so that all of them take minutes. Their gaps to the
+paper say that everything runs; what the method can do is said by the full budget.\
+"""
+
 SEEDS = """\
 Rows of several seeds say their mean and standard deviation. The paper's rule refuses what is less
 probable than every training image, ours a hundredth of familiar images at most; the paper has no
@@ -43,6 +48,7 @@ def page_of(budget: str, folders: Folders) -> str:
     parts = [
         title,
         ABOUT.format(made=made, marks=marks).strip(),
+        *([SMALL] if budget != "full" else []),
         *_model(of),
         *_toy(of),
         *_flights(of),
