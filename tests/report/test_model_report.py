@@ -12,6 +12,7 @@ pd = pytest.importorskip("pandas")
 from test_report import check_self_contained  # noqa: E402
 
 from diglm import HybridClassifier, HybridDensity, HybridRegressor, load  # noqa: E402
+from diglm.drawing import new_figure  # noqa: E402
 from diglm.report import measure, worded  # noqa: E402
 from diglm.report.columns import cell, distance, missing  # noqa: E402
 from diglm.report.judging import refusing_section  # noqa: E402
@@ -19,7 +20,7 @@ from diglm.report.measures import calibration_error, membership  # noqa: E402
 from diglm.report.odd_rows import strangest_section  # noqa: E402
 from diglm.report.page import table  # noqa: E402
 from diglm.report.reasons import _words  # noqa: E402
-from diglm.report.strange import strangeness_section  # noqa: E402
+from diglm.report.strange import strangeness_histogram, strangeness_section  # noqa: E402
 from diglm.report.subject import Subject  # noqa: E402
 from diglm.report.views import ImageView  # noqa: E402
 
@@ -136,6 +137,14 @@ def test_what_columns_add_is_written_as_people_read_it():
     found = {"column": ["a", "b", "c"], "value": ["1", "", "3"], "expected": ["1", "2", "4"]}
     told = _words(found | {"prediction": [-160.4, 99.6, 12.25]}, strange=False)
     assert told == "a 1 (-160); b missing, not 2 (+100); c 3, not 4 (+12)"
+
+
+def test_the_word_for_what_lies_beyond_stands_above_the_last_bar():
+    _, (axes,) = new_figure(4, 3)
+    rows = np.array([*np.linspace(0, 3, 96), 50, 60, 70, 80])
+    strangeness_histogram(axes, {"familiar": np.linspace(0, 3, 100), "rows": rows}, 2.9)
+    (word,) = (text for text in axes.texts if text.get_text() == "and beyond")
+    assert word.xy[1] == max(stairs.get_data().values[-1] for stairs in axes.patches) >= 4
 
 
 def test_no_error_at_all_is_said_rather_than_magnified(classifier, rows):

@@ -41,11 +41,12 @@ def strangeness_histogram(
     top = max(high, limit) if math.isfinite(limit) else high
     end = min(finite.max(), top + 0.6 * max(top - low, 1e-9))
     edges = np.linspace(low, max(end, low + 1e-9), N_BINS + 1)
-    looks = ((LIGHT, True, "-"), (DARK, False, "-"), (WARM, False, "--"))
+    looks, last = ((LIGHT, True, "-"), (DARK, False, "-"), (WARM, False, "--")), 0.0
     for (name, values), (colour, filled, line) in zip(groups.items(), looks, strict=False):
         clipped = np.clip(np.nan_to_num(values, posinf=edges[-1]), edges[0], edges[-1])
         counts, _ = np.histogram(clipped, edges)
         shares = 100 * counts / max(1, len(values))
+        last = max(last, float(shares[-1]))
         style = {"fill": filled, "color": colour, "label": name}
         axes.stairs(shares, edges, **style, **({} if filled else {"lw": 1.8, "ls": line}))
     if math.isfinite(limit):
@@ -62,9 +63,8 @@ def strangeness_histogram(
     if finite.max() > edges[-1]:
         axes.annotate(
             "and beyond",
-            (1.0, 0.0),
-            (0, 14),
-            xycoords="axes fraction",
+            (edges[-1], last),
+            (0, 4),
             textcoords="offset points",
             ha="right",
             fontsize=8,
