@@ -448,6 +448,19 @@ def ood(result: dict) -> str:
     return "\n\n".join(tables)
 
 
+def anomalies(result: dict) -> str:
+    """Detectors in the order of their mean ranks."""
+    metrics, config = result["metrics"], result["config"]
+    ranks, means = metrics["mean_rank"], metrics["mean_auroc"]
+    lines = ["| detector | mean rank | mean AUROC |", "|---|---:|---:|"]
+    lines += [
+        f"| {name} | {ranks[name]:.2f} | {100 * means[name]:.1f} |"
+        for name in sorted(ranks, key=ranks.__getitem__)
+    ]
+    seeds = "one seed" if config["seeds"] == 1 else f"{config['seeds']} seeds"
+    return "\n".join([*lines, "", f"{len(config['tables'])} tables, {seeds}."])
+
+
 def drift(result: dict) -> str:
     """False alarms, and how soon a moved column is found and named."""
     lines = [
@@ -751,6 +764,7 @@ WRITERS: dict[str, Callable[[], str]] = {
     "svhn": lambda: images("svhn"),
     "cifar10": lambda: images("cifar10"),
     "toy_regression": _from_file("toy_regression", toy_regression),
+    "anomalies": _from_file("anomalies", anomalies),
     "drift": _from_file("drift", drift),
     "explanations": _from_file("explanations", explanations),
     "advice": _from_file("advice", advice),
