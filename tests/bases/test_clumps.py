@@ -39,6 +39,17 @@ def test_the_density_is_the_sum_of_its_components_and_draws_are_from_it(shaped, 
     assert np.allclose(np.cov(drawn.T), within + between, atol=0.1)
 
 
+def test_draws_wait_for_no_threads_of_a_pool():
+    """LAPACK's solutions of a batch do: programs that draw at the same time then wait for ever."""
+    base, _ = clumps()
+    rows = jnp.zeros(500, int), jnp.ones((500, 2))
+    program = jax.jit(jax.vmap(base.at)).lower(*rows)
+    assert "while" in program.as_text() and "custom_call" not in program.as_text()
+    drawn = jax.jit(jax.vmap(base.at))(*rows)
+    root = np.linalg.cholesky(COVARIANCES[0])
+    np.testing.assert_allclose(drawn[0], MEANS[0] + root @ np.ones(2), rtol=1e-12)
+
+
 def test_all_of_it_trains_and_no_step_makes_it_singular():
     base, _ = clumps()
     trained = jax.tree.map(lambda leaf: leaf - 3.0, partition(base)[0])

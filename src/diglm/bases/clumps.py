@@ -6,7 +6,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int
 
 from diglm.bases.base import FARTHEST, AbstractBase
@@ -87,7 +86,8 @@ class Clumps(AbstractBase):
         moved = noise + self.offsets[part]
         if self.lower is None:
             return moved * jnp.exp(-self.log_scales[part])
-        return solve_triangular(self._whitenings[part], moved, lower=True)
+        inverses = _inverses(self._whitenings)  # of all components, as in `_noise`
+        return (inverses.reshape(-1, len(moved)) @ moved).reshape(self.offsets.shape)[part]
 
     def cooled(self, temperature: float) -> "Clumps":
         heat = 1 / temperature  # W and c grow alike, so that means stay where they are
@@ -104,3 +104,19 @@ class Clumps(AbstractBase):
     def _whitenings(self) -> Float[Array, "components dim dim"]:
         diagonal = jnp.exp(self.log_scales)[:, :, None] * jnp.eye(self.shape[0])[None]
         return diagonal if self.lower is None else diagonal + jnp.tril(self.lower, -1)
+
+
+@jax.jit
+def _inverses(lower: Float[Array, "components dim dim"]) -> Float[Array, "components dim dim"]:
+    """The inverses of triangular matrices, by forward substitution.
+
+    LAPACK's, of a batch, waits for threads of the pool that runs it: as many programs at a time as
+    there are threads wait for one another for ever.
+    """
+    unit = jnp.eye(lower.shape[1], dtype=lower.dtype)
+
+    def one_more(k: Array, rows: Array) -> Array:
+        known = jnp.einsum("cj,cjd->cd", lower[:, k], rows)  # rows are zero from k on
+        return rows.at[:, k].set((unit[None, k] - known) / lower[:, k, k, None])
+
+    return jax.lax.fori_loop(0, lower.shape[1], one_more, jnp.zeros_like(lower))
